@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TextIO
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 EXIT_DONE: Final = 0
+EXIT_INTERNAL: Final = 1
 EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143
+BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
 DISTRIBUTION: Final = "open-dlprof"
 PHASE_TITLES: Final = {
     "read": "Reading profile",
@@ -47,10 +49,11 @@ def program_version() -> str:
 
 
 def print_error(program: str, message: str, hint: str) -> None:
-    """Print an error and what to do about it to standard error."""
-    print(shown(f"{program}: error: {message}"), file=sys.stderr)
-    if hint:
-        print(shown(hint), file=sys.stderr)
+    """Print an error and what to do about it to standard error, if anything can read it."""
+    with suppress(OSError):
+        print(shown(f"{program}: error: {message}"), file=sys.stderr)
+        if hint:
+            print(shown(hint), file=sys.stderr)
 
 
 class Verbosity(IntEnum):
@@ -140,8 +143,9 @@ class Console:
             return
         try:
             print(text, file=self._stdout, flush=True)
-        except BrokenPipeError:
-            # The reader has closed the pipe, as in "dlprof ... | head": the work continues.
+        except OSError:
+            # The reader has closed the pipe, as in "dlprof ... | head", or the terminal is gone, or
+            # the disk of a log is full: the work continues.
             discard_output(self._stdout)
 
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +18,10 @@ from aggregator.errors import DlprofError, UsageError
 from aggregator.system.process_end import skip_last_collections
 from aggregator.system.resources import gc_paused
 from profiler_cli.console import (
+    BUG_HINT,
     EXIT_DONE,
+    EXIT_INTERNAL,
     EXIT_INTERRUPTED,
-    EXIT_TERMINATED,
     Console,
     Verbosity,
     discard_output,
@@ -31,7 +33,9 @@ from profiler_cli.options.parser import (
     format_help,
     named_by_environment,
     parse_options,
+    rank_files,
 )
+from profiler_cli.outputs import output_folder
 from profiler_cli.reports.declared import HTML
 
 if TYPE_CHECKING:
@@ -55,9 +59,7 @@ _READS_URLS: Final = "summarize"
 """It copies files where it reads them, which may be another machine."""
 _URL: Final = re.compile(r"(?:--\w+=)?\w+://")
 _QUERY: Final = re.compile(r"(\w+://[^\s,?#]+)[?#][^\s,]*")
-EXIT_INTERNAL: Final = 1
 skip_last_collections()
-BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        with _stop_on_sigterm():
+        with _stop_on_signals():
             return _run(words)
     except DlprofError as error:
         if "--debug" in words:
@@ -127,7 +129,7 @@ def _run(words: Sequence[str]) -> int:
     with gc_paused():
         from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
-    with _local_database(options) as local:
+    with _local_database(_converted(options, console)) as local:
         # The database stores the command: the query of a URL may be a signature.
         command = ("dlprof", *(_QUERY.sub(r"\1", word) for word in words))
         run_aggregation(
@@ -156,6 +158,16 @@ def _local_database(options: Options) -> Iterator[Options]:
         yield options
 
 
+def _converted(options: Options, console: Console) -> Options:
+    """The options with exports of the folders of raw records that captures left."""
+    if not any(Path(name).is_dir() for name in options.database.split(",")):
+        return options
+    from profiler_cli.capture.raw_records import convert  # noqa: PLC0415 - rare
+
+    with output_folder(options.output_path):
+        return convert(options, rank_files(options.database), console)
+
+
 def _run_subcommand(name: str, words: Sequence[str]) -> int:
     """Run a subcommand, whose module loads what it needs of the engine."""
     module, function = SUBCOMMANDS[name].split(":")
@@ -171,20 +183,26 @@ def _report_unused_options(options: Options, console: Console) -> None:
 
 
 @contextmanager
-def _stop_on_sigterm() -> Iterator[None]:
-    """Clean up on SIGTERM, which batch systems and containers send, as on Ctrl-C."""
+def _stop_on_signals() -> Iterator[None]:
+    """Clean up on SIGTERM, which batch systems and containers send, and on SIGHUP, as on Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(signal_number: int, frame: FrameType | None) -> None:
-        raise SystemExit(EXIT_TERMINATED)
+        raise SystemExit(128 + signal_number)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    handled = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN  # as under nohup
+    ]
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

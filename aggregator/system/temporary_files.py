@@ -206,6 +206,21 @@ def remove_leftover_folders() -> list[Path]:
     return _remove(Path(tempfile.gettempdir()), _FOLDER, None)
 
 
+def left_folders(folder: Path, infix: str) -> list[Path]:
+    """Return this user's folders ``NAME infix OWNER-x`` of dead processes; nothing is removed."""
+    names = re.compile(rf".+{re.escape(infix)}{_OWNER}-\w+")
+    found = []
+    for entry in _entries(folder):
+        match = names.fullmatch(entry.name)
+        with suppress(OSError):
+            if match is None or not entry.is_dir(follow_symlinks=False):
+                continue
+            status = entry.stat(follow_symlinks=False)
+            if status.st_uid == os.getuid() and _is_left(match, status.st_mtime):
+                found.append(folder / entry.name)
+    return sorted(found)
+
+
 @contextmanager
 def temporary_folder(purpose: str) -> Iterator[Path]:
     """A private folder in the machine's temporary folder; the end of the block removes it.

@@ -10,23 +10,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from aggregator.errors import NotProfiledError, NsysFailedError
 from aggregator.options import Mode
-from aggregator.sources.nsys.reference import BARE, COLUMNS, END, NOTE, PHASES, WORK
-from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
-from aggregator.system.untrusted_json import read_object
+from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from profiler_cli.capture import processes
 from profiler_cli.capture.nsight import Nsys, light_switches, profile_command, split_nsys_opts
+from profiler_cli.capture.step_times import Steps, bare_median_ns, read_steps, write_steps
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
@@ -34,21 +33,52 @@ if TYPE_CHECKING:
 FOLDER_VARIABLE: Final = "DLPROF_REFERENCE"
 STEPS_VARIABLE: Final = "DLPROF_BARE_STEPS"
 STARTED: Final = "started"
+RANGE_HINT: Final = (
+    "Call torch.cuda.profiler.start() and stop() around it, or leave out --nsys_profile_range."
+)
+NO_CUDA_HINT: Final = (
+    "Does it use the GPU? Was its environment passed on to the process that does (ssh, env -i, a "
+    "container)? A process that uses the GPU for an instant only is seen with --bare_steps=0."
+)
 LATER_SWITCH: Final = "--start-later"
 SESSION_SWITCH: Final = "--session-new"
-MAX_STEPS: Final = 100_000
-MAX_NS: Final = 1 << 53
-"""Times of a step above it are no times."""
-MAX_UTC_NS: Final = 1 << 63
 _START_LIMIT_S: Final = 30
 _PYTHON: Final = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*$")
 _RETRY_S: Final = 8.0
-# Programs of Nsight Systems that use the driver themselves.
-_HELPERS: Final = ("nsys", "CudaGpuInfoDumper", "Qdstrm")
 _CUDA: Final = "/libcuda.so"
 _DEVICE: Final = re.compile(r"/dev/(?:nvidia\d|nvidia-uvm|nvhost-|nvmap|dxg)")
 # Switches of ``nsys profile`` that belong to ``nsys start`` if collection begins later.
 _SAMPLING: Final = ("-s", "--sample", "--cpuctxsw")
+
+
+@dataclass
+class Ending:
+    """How the run of the application ended, as far as it has."""
+
+    code: int = 0  # Exit code of the process that dlprof started: that of the application.
+    pid: int = 0  # That process; 0: not started yet.
+    signals: list[int] = field(default_factory=list)  # Signals that dlprof received meanwhile.
+    seconds: float = 0.0  # Duration of the run.
+    last_lines: list[str] = field(default_factory=list)  # What Nsight Systems said last.
+    is_timed_out: bool = False  # Whether the application was ended after ``--duration``.
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of dlprof, unless that could not do its part."""
+        return 0 if self.is_timed_out else self.code
+
+    @property
+    def words(self) -> str:
+        """What the application did, after "the application"."""
+        if self.is_timed_out:
+            return "was ended after --duration"
+        if self.signals:
+            return f"was ended by {signal.Signals(self.signals[0]).name}"
+        if not self.code:
+            return "ended"
+        with suppress(ValueError):
+            return f"was ended by {signal.Signals(self.code - 128).name}"
+        return f"failed with exit code {self.code}"
 
 
 @dataclass
@@ -59,10 +89,14 @@ class Collection:
     start_switches: tuple[str, ...] = ()  # Of ``nsys start``.
     folder: Path | None = None  # For messages with the application; None: not used.
     is_started: bool = True  # Whether the collection has begun.
-    steps: list[dict[str, Any]] = field(default_factory=list)  # What the processes wrote.
+    steps: Steps = field(default_factory=list)  # What the processes wrote.
     problem: str = ""  # Why the collection could not be started; empty if it could.
     cause: str = ""  # Why it was started when it was.
+    warnings: list[str] = field(default_factory=list)  # What is missing in the export.
+    was_held: bool = False  # Whether a process waited with the collection to time steps.
     _deadline_s: float = 0.0  # Until when it is tried; 0: not yet.
+
+    is_nsys: ClassVar[bool] = True
 
     @property
     def session(self) -> str:
@@ -86,8 +120,15 @@ class Collection:
         more = self.switches
         return profile_command(self.nsys, options, base, show_output=show_output, more=more)
 
-    def write_export(self, base: Path, exit_code: int) -> Path | None:
-        """Write the export of the capture; None: the collector has written it itself."""
+    def kept(self) -> str:
+        """Return where the raw records are if there is no export; empty: there are none."""
+        return ""
+
+    def stop(self) -> None:
+        """Record no more: the application was asked to end."""
+
+    def save(self, base: Path) -> Path | None:
+        """Write the export of the capture; None: the collector writes it itself."""
         return None
 
     def environment(self, before: Mapping[str, str], bare_steps: int | None) -> dict[str, str]:
@@ -156,19 +197,12 @@ class Collection:
 
     def read_steps(self) -> None:
         """Read what the processes of the application measured, after they have ended."""
-        if self.folder is None:
-            return
-        for name in _names(self.folder):
-            if name.startswith("steps.") and name.endswith(".json"):
-                with suppress(OSError):
-                    text = (self.folder / name).read_text(encoding="utf-8", errors="replace")
-                    self.steps.append(read_object(text))
+        if self.folder is not None:
+            self.steps = read_steps(self.folder)
+            self.was_held = self._is_held()
 
-    def check_began(self, exit_code: int) -> None:
-        """Check that there is a capture, if the application was to time steps before it.
-
-        Args:
-            exit_code: That of the application.
+    def check_began(self, ending: Ending, options: Options) -> None:
+        """Check that the collection has begun, if it was to begin later than the application.
 
         Raises:
             NsysFailedError: Nsight Systems could not collect.
@@ -178,49 +212,40 @@ class Collection:
             raise NsysFailedError(
                 f"Nsight Systems could not begin to collect: {self.problem}.",
                 hint="Run it again with --bare_steps=0.",
-                return_code=exit_code,
             )
-        if self.is_started:
-            return
-        measured = self.bare_median_ns()
-        times = ""
-        if measured is not None:
-            median_ms, steps = measured[0] / 1e6, measured[1]
-            times = f" Median of {steps} steps without profiling: {median_ms:.2f} ms."
-        raise NotProfiledError(
-            f"Nothing was profiled: the application ended before enough steps were timed.{times}",
-            hint="Run it again with --bare_steps=0, which profiles from the start.",
-            return_code=exit_code,
-        )
+        if not self.is_started:
+            raise self.nothing_profiled(ending, options)
 
-    def bare_median_ns(self) -> tuple[int, int] | None:
-        """Median and number of the bare steps of the first process that has any."""
-        for content in self.steps:
-            times = sorted(_times(content, "bare", "gpu_ns") or _times(content, "bare", "host_ns"))
-            if times:
-                return times[len(times) // 2], len(times)
-        return None
+    def nothing_profiled(self, ending: Ending, options: Options) -> NotProfiledError:
+        """Make the error that says why nothing was recorded."""
+        measured = bare_median_ns(self.steps)
+        hint = "Run it again with --bare_steps=0, which profiles from the start."
+        if options.delay and ending.seconds < options.delay:
+            hint = ""
+            when = f"after {ending.seconds:.1f} s, before --delay={options.delay:g} had passed."
+        elif options.nsys_profile_range and not ending.code:
+            when = "without starting the profiled range."
+            hint = RANGE_HINT
+        elif measured is not None:
+            when = (
+                f"before enough steps were timed. Median of {measured[1]} steps without "
+                f"profiling: {measured[0] / 1e6:.2f} ms."
+            )
+        elif self.was_held:
+            when = "before a loop of PyTorch had repeated a step."
+        else:
+            when = "and no process of it was seen to use CUDA."
+            hint = NO_CUDA_HINT
+        return NotProfiledError(
+            f"Nothing was profiled: the application {ending.words} {when}",
+            hint="" if ending.code and measured is None else hint,
+        )
 
     def add_to_export(self, export: Path) -> str:
         """Write the times of the steps into the export; returns the error, empty on success."""
         if self.folder is None:
             return ""
-        rows = [row for content in self.steps for row in _rows(content)]
-        reasons = {str(content.get("reason") or "") for content in self.steps} - {""}
-        reason = self.problem or ",".join(sorted(reasons)) or ("" if rows else "no_torch")
-        try:
-            with closing(sqlite3.connect(export)) as connection, connection:
-                columns = (*COLUMNS, WORK, END)
-                _create(connection, STEP_TIMES, columns)
-                marks = ", ".join("?" * len(columns))
-                connection.executemany(f'INSERT INTO "{STEP_TIMES}" VALUES ({marks})', rows)  # noqa: S608 - fixed names
-                query = f'CREATE TABLE IF NOT EXISTS "{CAPTURE_NOTES}" (name, value)'
-                connection.execute(query)
-                notes = [(NOTE, reason), ("collectionBegan", self.cause)]
-                connection.executemany(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', notes)  # noqa: S608 - fixed names
-        except sqlite3.Error as error:
-            return str(error)
-        return ""
+        return write_steps(export, self.steps, self.problem, self.cause)
 
 
 def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
@@ -252,8 +277,9 @@ def has_bare_steps(options: Options) -> bool:
 
 
 def make_folder() -> Path:
-    """Make the folder for messages with the application."""
-    return Path(tempfile.mkdtemp(prefix="dlprof-steps-"))
+    """Make the folder for messages with the application; those of killed captures are removed."""
+    remove_leftover_folders()
+    return Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-steps")))
 
 
 def _is_python(program: str) -> bool:
@@ -296,7 +322,8 @@ def _uses_cuda(pid: int) -> str:
         place = Path(f"/proc/{child}")
         with suppress(OSError):
             program = (place / "exe").readlink()
-            if program.name.startswith(_HELPERS) or not _has_device(place / "fd"):
+            # Those of Nsight Systems use the driver themselves.
+            if processes.is_profiler(child) or not _has_device(place / "fd"):
                 continue
             if _CUDA in (place / "maps").read_text(errors="replace"):
                 return program.name
@@ -310,47 +337,3 @@ def _has_device(open_files: Path) -> bool:
             if _DEVICE.search(str(file.readlink())):
                 return True
     return False
-
-
-def _times(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_NS) -> list[int]:
-    """Return the times of a phase; empty if the file holds something else."""
-    times = content.get(phase)
-    values = times.get(clock) if isinstance(times, dict) else None
-    if not isinstance(values, list):
-        return []
-    valid = all(type(value) is int and 0 <= value < most_ns for value in values)
-    return values[:MAX_STEPS] if valid else []
-
-
-def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of one process."""
-    pid, rank = content.get("pid"), str(content.get("rank") or "")
-    if not isinstance(pid, int):
-        return []
-    known = int(rank) if rank.isdecimal() else None
-    rows: list[tuple[Any, ...]] = []
-    for phase in PHASES:
-        host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
-        both = gpu if len(gpu) == len(host) else [None] * len(host)
-        clock = str(content.get("clock") or "")
-        work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
-        ends = _times(content, phase, "end_utc_ns", MAX_UTC_NS)
-        ends_or_none = ends if len(ends) == len(host) else [None] * len(host)
-        rows += [
-            (pid, known, clock, phase, number, *times)
-            for number, times in enumerate(zip(host, both, work, ends_or_none, strict=True))
-        ]
-    return rows
-
-
-def _phases(content: dict[str, Any], count: int) -> list[str]:
-    """The phase of each bare step, prefill or decode; empty: it has none."""
-    names = content.get("bare_phases")
-    if not isinstance(names, list) or len(names) != count:
-        return [""] * count
-    return [name if isinstance(name, str) else "" for name in names]
-
-
-def _create(connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> None:
-    connection.execute(f'DROP TABLE IF EXISTS "{table}"')
-    connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')

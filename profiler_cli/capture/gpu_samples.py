@@ -181,7 +181,10 @@ class GpuMonitor:
     def started(self) -> None:
         """Start sampling, after the application has started."""
         if self._reader is not None:
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # the limit of threads: the application runs by now
+                self.error = str(error)
 
     def __exit__(self, *details: object) -> None:
         self._ended.set()

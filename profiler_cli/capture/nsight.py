@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import DlprofError, NsysFailedError, NsysNotFoundError, UsageError
+from aggregator.sources.formats import REPORT_SUFFIXES
 from aggregator.sources.nsys.report import find_nsys
 from aggregator.sources.nsys.scrub import scrub
 from aggregator.system.temporary_files import beside
@@ -39,6 +40,7 @@ LOST_WITHOUT: Final = {
 }
 STREAM_SUFFIX: Final = ".qdstrm"
 EXPORT_SUFFIX: Final = ".sqlite"
+_SUFFIXES: Final = (*REPORT_SUFFIXES, STREAM_SUFFIX, EXPORT_SUFFIX)
 # Switches of nsys that dlprof sets, and the options of dlprof for them.
 OWN_SWITCHES: Final = {
     "-o": "--nsys_base_name and --output_path",
@@ -54,6 +56,7 @@ OWN_SWITCHES: Final = {
 # ends, and loses everything if the program crashes.
 FLUSH_SWITCH: Final = "--cuda-flush-interval"
 FLUSH_INTERVAL_MS: Final = 1_000
+IMPORTER: Final = "QdstrmImporter"
 MEMORY_SWITCH: Final = "--cuda-memory-usage"
 GRAPH_SWITCH: Final = "--cuda-graph-trace"
 # What a detail leaves out: its switch, and the details.
@@ -156,6 +159,45 @@ def _read_version(program: Path) -> tuple[int, ...]:
             hint="Install 2020.1 or newer, or select another one with --nsys_path.",
         )
     return version
+
+
+def importer_problem(nsys: Nsys) -> str:
+    """Return why Nsight Systems cannot convert what it records; empty if it can.
+
+    Its importer is another program, and needs libraries that small containers lack.
+    """
+    for importer in importers(nsys):
+        try:
+            done = _ask(importer, "--version")
+        except NsysFailedError as error:
+            return error.message
+        said = (done.stdout + done.stderr).splitlines()
+        if missing := next((line for line in said if "shared libraries" in line), ""):
+            return missing.strip()
+    return ""
+
+
+def importers(nsys: Nsys) -> list[Path]:
+    """Return the importers beside Nsight Systems, usually one."""
+    return sorted(nsys.program.resolve().parent.parent.glob(f"*/{IMPORTER}"))
+
+
+def free_base(options: Options) -> Path:
+    """Return the path of the files of a capture without extension, numbered if files exist."""
+    base = options.output_path / options.nsys_base_name
+    if options.force:
+        return base
+    candidate, number = base, 0
+    while present(candidate):
+        number += 1
+        candidate = base.with_name(f"{base.name}_{number}")
+    return candidate
+
+
+def present(base: Path) -> dict[Path, int]:
+    """Return the existing files of a capture, with their modification times."""
+    paths = [base.with_name(base.name + suffix) for suffix in _SUFFIXES]
+    return {path: path.stat().st_mtime_ns for path in paths if path.is_file()}
 
 
 def check_nsys_opts(nsys_opts: str) -> list[str]:

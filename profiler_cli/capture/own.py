@@ -8,38 +8,36 @@ result; see ``dlprof_nvtx/native``.
 from __future__ import annotations
 
 import os
-import platform
-import re
-import shlex
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from aggregator.errors import CollectorError, NotProfiledError, NsysNotFoundError
-from profiler_cli.capture import processes
-from profiler_cli.capture.collection import STARTED, Collection, has_bare_steps, make_folder
-from profiler_cli.capture.native import build_library, find_compiler, find_cupti
-from profiler_cli.capture.nsight import EXPORT_SUFFIX, Nsys, find_installed
-from profiler_cli.outputs import display
+from aggregator.errors import CollectorError
+from profiler_cli.capture import processes, raw_records
+from profiler_cli.capture.collection import (
+    STARTED,
+    Collection,
+    Ending,
+    has_bare_steps,
+    make_folder,
+)
+from profiler_cli.capture.nsight import EXPORT_SUFFIX, Nsys
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
 
-AUTO, CUPTI = "auto", "cupti"
 FOLDER_VARIABLE: Final = "DLPROF_COLLECT"
 CUPTI_VARIABLE: Final = "DLPROF_COLLECT_CUPTI"
 RANGE_VARIABLE: Final = "DLPROF_COLLECT_RANGE"
 LIBRARY_VARIABLES: Final = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 STOPPED: Final = "stopped"
-RECORDS: Final = "*.records"
-_COMPLETE_LIMIT_S: Final = 5.0
-_DRIVER: Final = re.compile(r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
+COMPLETE_LIMIT_S: Final = 2.0
+"""How long a process that lives on may take to complete its file."""
+_PAUSE_S: Final = 0.02
 
 
 @dataclass
@@ -53,9 +51,12 @@ class OwnCollection(Collection):
     duration_s: float | None = None
     is_range: bool = False  # Whether the script says when to collect.
     is_stopped: bool = False
+    is_asked_to_end: bool = False  # Whether the application was, after the duration.
+    export: Path | None = None  # What was written; None: nothing yet.
     _start_s: float = field(default_factory=time.monotonic)
     _begin_s: float = 0.0  # When the collection began; 0: with the application.
     _stop_s: float = 0.0
+    is_nsys: ClassVar[bool] = False
 
     @property
     def title(self) -> str:
@@ -92,11 +93,10 @@ class OwnCollection(Collection):
         collected_s = time.monotonic() - (self._begin_s or self._start_s)
         if self.duration_s is None or not self.is_started or collected_s < self.duration_s:
             return
-        if not self.is_stopped:
-            self.is_stopped, self._stop_s = True, time.monotonic()
-            (self.records / STOPPED).touch()
-        if self._are_complete() or time.monotonic() - self._stop_s > _COMPLETE_LIMIT_S:
-            processes.signal_tree(pid, signal.SIGTERM)
+        self.stop()
+        if not self.is_asked_to_end and (self._are_complete() or self._is_late()):
+            self.is_asked_to_end = True
+            processes.send(processes.application_processes(pid, is_helper=False), signal.SIGTERM)
 
     def _start(self) -> None:
         self.is_started, self._begin_s = True, time.monotonic()
@@ -104,88 +104,81 @@ class OwnCollection(Collection):
             with suppress(OSError):
                 (folder / STARTED).touch()
 
-    def read_steps(self) -> None:
-        """Read what the processes measured; one may have begun and ended between two polls."""
-        super().read_steps()
-        # A process without markers says `began`: it began for itself alone.
-        if self.folder is not None and (
-            any(self.folder.glob("start.*")) or any(self.folder.glob("began.*"))
-        ):
-            self.is_started = True
+    def stop(self) -> None:
+        """Let the processes complete their files and record no more."""
+        if not self.is_stopped:
+            self.is_stopped, self._stop_s = True, time.monotonic()
+            with suppress(OSError):
+                (self.records / STOPPED).touch()
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._stop_s > COMPLETE_LIMIT_S
 
     def _are_complete(self) -> bool:
-        """Whether the processes have written all that they recorded."""
-        return len(list(self.records.glob("complete.*"))) >= len(list(self.records.glob(RECORDS)))
+        """Whether no process will write more records."""
+        return not any(map(self._is_writing, raw_records.files_of(self.records)))
 
-    def __exit__(self, kind: object = None, *details: object) -> None:
-        super().__exit__(kind, *details)
-        # What was recorded is kept only if an error says where it is.
-        is_ended = kind in {KeyboardInterrupt, SystemExit}
-        if is_ended or not any(self.records.glob(RECORDS)):
-            shutil.rmtree(self.records, ignore_errors=True)
+    def _is_writing(self, path: Path) -> bool:
+        pid = path.name.partition("-")[0]
+        is_ended = (self.records / f"complete.{pid}").exists()
+        if is_ended or any(self.records.glob(f"problem.{pid}.*")) or not pid.isdecimal():
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), 0)
+            return True
+        return False
 
-    def write_export(self, base: Path, exit_code: int) -> Path | None:
-        """Write the export of what the processes recorded.
+    def kept(self) -> str:
+        """Return where the raw records are if there is no export; empty: there are none."""
+        if self.export is not None or not raw_records.files_of(self.records):
+            return ""
+        return raw_records.how_to_convert(self.records)
+
+    def __exit__(self, *details: object) -> None:
+        if self.export is None and raw_records.files_of(self.records):
+            raw_records.keep(self.records, self.folder)
+        else:
+            raw_records.remove(self.records)
+        super().__exit__(*details)
+
+    def check_began(self, ending: Ending, options: Options) -> None:
+        """Check that there are records.
+
+        Raises:
+            NotProfiledError: No process recorded anything.
+        """
+        if not raw_records.files_of(self.records):
+            raise self.nothing_profiled(ending, options)
+
+    def save(self, base: Path) -> Path:
+        """Write the export of what the processes recorded; the first call does.
 
         Raises:
             CollectorError: They recorded nothing, and why.
-            NotProfiledError: The same, if the application failed.
         """
-        try:
-            return self._write_export(base)
-        except CollectorError as error:
-            if exit_code:
-                raise NotProfiledError(
-                    error.message, hint=error.hint, return_code=exit_code
-                ) from error
-            raise
+        if self.export is None:
+            self.stop()
+            while not self._are_complete() and not self._is_late():
+                time.sleep(_PAUSE_S)
+            export = base.with_name(base.name + EXPORT_SUFFIX)
+            if not raw_records.write_export(self.records, export):
+                self._check_notes(export)
+            self.export = export
+            self.warnings += raw_records.problems(self.records)
+        return self.export
 
-    def _write_export(self, base: Path) -> Path:
-        # Loaded now, because the threads of its libraries would receive the forwarded signals.
-        from aggregator.sources.collector.export import write_export  # noqa: PLC0415
-
-        files = sorted(self.records.glob(RECORDS))
-        if not files:
-            raise CollectorError(
-                "Nothing was recorded: the application used neither CUDA nor NVTX.",
-                hint="Does it use the GPU? Was its environment passed on to the process that does?",
-            )
-        self._check_problem()
-        export = base.with_name(base.name + EXPORT_SUFFIX)
-        try:
-            kernels = write_export(files, export, _system())
-        except OSError as error:
-            raise CollectorError(
-                f"The export could not be written: {error.strerror or error}.",
-                hint=f"The records were kept in {shlex.quote(display(self.records))}.",
-            ) from error
-        if not kernels:
-            self._check_notes(files, export)
-        shutil.rmtree(self.records, ignore_errors=True)
-        return export
-
-    def _check_problem(self) -> None:
-        """Check that the processes could write their files."""
-        problem = next(iter(sorted(self.records.glob("problem.*"))), None)
-        if problem is not None:
-            with suppress(OSError):
-                reason = problem.read_text(errors="replace").strip()
-                raise CollectorError(
-                    f"The collector failed: {reason}.", hint="Is the disk full or read-only?"
-                )
-
-    def _check_notes(self, files: Sequence[Path], export: Path) -> None:
+    def _check_notes(self, export: Path) -> None:
         """Check that CUPTI could be used in some process, if any used CUDA."""
         from aggregator.sources.collector.records import read_records  # noqa: PLC0415
 
         found: dict[str, str] = {}
-        for path in files:
+        for path in raw_records.files_of(self.records):
             one = read_records(path)
             found |= {name: text for name in _REASONS for text in one.notes(name)}
         for name, (message, hint) in _REASONS.items():
             if name in found:
                 export.unlink(missing_ok=True)
-                shutil.rmtree(self.records, ignore_errors=True)
+                raw_records.remove(self.records)
                 raise CollectorError(message.format(found[name]), hint=hint)
 
 
@@ -214,25 +207,6 @@ _REASONS: Final = {
 """Notes of the library that say why nothing was recorded: the message and the hint."""
 
 
-def choose_nsys(options: Options) -> Nsys | None:
-    """Find the Nsight Systems that collects; None: dlprof's own collector does.
-
-    Raises:
-        NsysNotFoundError: It is not installed, and the own collector cannot be used either.
-        NsysFailedError: It cannot be run.
-    """
-    if options.collector == CUPTI:
-        return None
-    try:
-        return find_installed(options.nsys_path)
-    except NsysNotFoundError as error:
-        if options.collector == AUTO and not options.nsys_path:
-            if find_compiler() is not None:
-                return None
-            error.hint += "\nOr install a C compiler, which dlprof's own collector needs."
-        raise
-
-
 def own_warnings(options: Options) -> list[str]:
     """What was asked for and only Nsight Systems can record."""
     found = []
@@ -241,52 +215,26 @@ def own_warnings(options: Options) -> list[str]:
     if options.memory:
         found.append(
             "Warning: dlprof's own collector records no allocations of the CUDA driver; those of "
-            "PyTorch are recorded"
+            "PyTorch are recorded (--collector=nsys records both)"
         )
     return found
 
 
-def plan_own(options: Options, base: Path) -> OwnCollection:
-    """Prepare the library and the folder of its files.
+def plan_own(options: Options, base: Path, library: Path, cupti: Path | None) -> OwnCollection:
+    """Prepare the folder of the library's files.
 
     Raises:
-        CollectorError: The library cannot be built.
+        CollectorError: The folder cannot be written.
     """
-    library = build_library()
-    try:
-        records = Path(tempfile.mkdtemp(prefix=f"{base.name}.records-", dir=base.parent.absolute()))
-    except OSError as error:
-        raise CollectorError(
-            f"The folder '{base.parent}' cannot be written: {error.strerror}."
-        ) from error
     folder = make_folder() if has_bare_steps(options) else None
     return OwnCollection(
         Nsys(Path(), ()),
         folder=folder,
         is_started=folder is None and not options.delay,
         library=library,
-        records=records,
-        cupti=find_cupti(options.application[0]),
+        records=raw_records.make_folder(base, folder),
+        cupti=cupti,
         delay_s=options.delay,
         duration_s=options.duration,
         is_range=options.nsys_profile_range,
     )
-
-
-def _system() -> dict[str, str]:
-    """Properties of the host, by the names that Nsight Systems gives them."""
-    found = {"Hostname": platform.node(), "CpuCores": str(os.cpu_count() or "")}
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-        model = next((line for line in lines if line.startswith("model name")), "")
-        found["CpuDescription"] = model.partition(":")[2].strip()
-    with suppress(OSError):
-        text = Path("/proc/driver/nvidia/version").read_text(errors="replace")
-        found["NvDriverVersion"] = driver_version(text)
-    return {name: value for name, value in found.items() if value}
-
-
-def driver_version(text: str) -> str:
-    """The version of the driver in its own description; empty if it is not there."""
-    match = _DRIVER.search(text)
-    return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""Processes on Linux: environment, terminal, and how to end everything that was started."""
+"""Processes on Linux: environment, terminal, and which of them dlprof may end."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import UsageError
 from aggregator.options import Mode
+from aggregator.system.temporary_files import owner
 from profiler_cli.capture.nsight import TAKES_OVER, split_nsys_opts
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
 
 _PR_SET_PDEATHSIG: Final = 1
-_PR_SET_CHILD_SUBREAPER: Final = 36
+PROFILERS: Final = ("nsys", "CudaGpuInfoDumper", "Qdstrm")
+"""How the names of the programs of Nsight Systems begin."""
+CAPTURE_VARIABLE: Final = "DLPROF_CAPTURE"
+"""Names the capture in the environment of all its processes."""
 GRACE_S: Final = 5.0
 _POLL_S: Final = 0.05
 _LIBC: Final = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -45,60 +49,111 @@ def owns_terminal() -> bool:
 
 def end_with_parent() -> None:
     """Let a new process get SIGTERM when its parent dies, even by SIGKILL."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _prctl(option: int, value: int) -> None:
     if _LIBC is not None:
-        _LIBC.prctl(option, value, 0, 0, 0)
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-@contextmanager
-def no_orphans() -> Iterator[None]:
-    """End all processes that the block started, directly or indirectly, when it is left.
+def application_processes(root: int, *, is_helper: bool) -> list[int]:
+    """Return the processes of the application that a request to end it is meant for.
 
-    Orphaned processes become children of this process instead of init, so that they are found.
+    What the application started in a session of its own, such as an upload that is to outlive it,
+    gets no signal, as without dlprof.
+
+    Args:
+        root: The process that dlprof started.
+        is_helper: Whether that is Nsight Systems, which starts the application itself.
     """
-    before = descendants(os.getpid())
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    try:
-        yield
-    finally:
-        _end_all(before)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 0)
+    children = _children()
+    waiting: list[tuple[int, bool, int | None]] = [(root, is_helper, None)]
+    found: list[int] = []
+    while waiting:
+        pid, is_tool, session = waiting.pop()
+        own = _session(pid)
+        if not is_tool:
+            if session not in {None, own}:
+                continue
+            session = own
+            found.append(pid)
+        waiting += [
+            (child, is_tool and is_profiler(child), session) for child in children.get(pid, ())
+        ]
+    return found or [root]
 
 
-def _end_all(excluded: set[int]) -> None:
+def is_profiler(pid: int) -> bool:
+    """Return whether a process runs a program of Nsight Systems."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/exe").readlink().name.startswith(PROFILERS)
+    return False
+
+
+def _session(pid: int) -> int | None:
+    with suppress(OSError):
+        return os.getsid(pid)
+    return None
+
+
+def send(pids: Iterable[int], number: int) -> None:
+    """Send a signal to processes, of which some may have ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def of_capture(mark: str) -> list[int]:
+    """Return the processes that began with ``CAPTURE_VARIABLE`` set to this text.
+
+    They are found wherever they belong now: a daemon is no longer a descendant.
+    """
+    wanted = f"{CAPTURE_VARIABLE}={mark}".encode()
+    found = []
+    for pid in _all_processes():
+        with suppress(OSError):
+            if wanted in (Path(f"/proc/{pid}/environ").read_bytes()).split(b"\0"):
+                found.append(pid)
+    return found
+
+
+def end_profilers(mark: str) -> None:
+    """End what Nsight Systems left running of a capture: first by a request, then by force."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GRACE_S
-        left = descendants(os.getpid()) - excluded
-        for pid in left:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+        left = [pid for pid in of_capture(mark) if is_profiler(pid)]
+        send(left, number)
         while left and time.monotonic() < deadline:
-            _reap(left)
-            left = descendants(os.getpid()) - excluded
-            if left:
-                time.sleep(_POLL_S)
+            time.sleep(_POLL_S)
+            left = [pid for pid in left if is_profiler(pid)]
         if not left:
             return
 
 
-def _reap(pids: set[int]) -> None:
-    for pid in pids:
-        with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+def process_name(pid: int) -> str:
+    """Return the name of a process; empty if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    return ""
+
+
+def _all_processes() -> list[int]:
+    with suppress(OSError):
+        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return []
+
+
+def _children() -> dict[int, list[int]]:
+    """Return the children of each process, including zombies."""
+    children: dict[int, list[int]] = {}
+    for pid in _all_processes():
+        with suppress(OSError, ValueError, IndexError):
+            # The name in parentheses may contain any character, including parentheses.
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2]
+            children.setdefault(int(text.split()[1]), []).append(pid)
+    return children
 
 
 def descendants(root: int) -> set[int]:
     """Return all descendants of a process, including zombies."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir() if Path("/proc").is_dir() else ():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                # The name in parentheses may contain any character, including parentheses.
-                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    children = _children()
     found: set[int] = set()
     waiting = [root]
     while waiting:
@@ -115,13 +170,6 @@ def signal_group(pid: int, number: int) -> None:
         os.killpg(os.getpgid(pid), number)
 
 
-def signal_tree(pid: int, number: int) -> None:
-    """Send a signal to a process and all its descendants."""
-    for target in {pid, *descendants(pid)}:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(target, number)
-
-
 def application_environment(options: Options, snapshot: Path | None = None) -> dict[str, str]:
     """Return the environment for the application, which adds the markers to it.
 
@@ -129,7 +177,7 @@ def application_environment(options: Options, snapshot: Path | None = None) -> d
     starts. The one in ``dlprof_nvtx/inject`` waits until torch is imported. In the modes of other
     frameworks it only provides ``nvtx.plugins.tf``. ``DLPROF_NVTX=0`` turns the markers off.
     """
-    environment = dict(os.environ)
+    environment = {**os.environ, CAPTURE_VARIABLE: owner()}
     folder = _markers_folder()
     if folder is None or environment.get(ENABLE_VARIABLE) == "0":
         return environment

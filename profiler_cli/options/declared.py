@@ -59,6 +59,7 @@ class Options:
     nsys_profile_range: bool = False
     memory: bool = False  # Whether to record allocations of GPU memory.
     graph_nodes: bool = False  # Whether to record each kernel of CUDA graphs.
+    end_with_dlprof: bool = False  # Whether the application ends if dlprof is killed.
     keep_environment: bool = False  # Whether the export keeps the environments of processes.
     bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
@@ -176,8 +177,9 @@ CAPTURE: Final = (
         "collector",
         ("--collector",),
         one_of(("auto", "nsys", "cupti")),
-        "What records the application: Nsight Systems, or dlprof's own collector (cupti), which "
-        "needs a C compiler. auto takes Nsight Systems if it is installed.",
+        "What records the application: dlprof's own collector (cupti) or Nsight Systems. auto: "
+        "the own one; Nsight Systems with --nsys_path or --nsys_opts, or where the own one does "
+        "not work.",
         "auto",
     ),
     Option("delay", ("-y", "--delay"), seconds(), "Start profiling after this many seconds.", "0"),
@@ -209,6 +211,14 @@ CAPTURE: Final = (
         BOOLEAN,
         "Record each kernel of CUDA graphs (--cuda-graph-trace=node of nsys), not only whole "
         "graphs: kernels then belong to the ops that were captured. Replays take longer.",
+        "false",
+    ),
+    Option(
+        "end_with_dlprof",
+        ("--end_with_dlprof",),
+        BOOLEAN,
+        "End the application if dlprof itself is killed. Otherwise it goes on, and what was "
+        "recorded is kept.",
         "false",
     ),
     Option(

@@ -40,8 +40,8 @@ usage: dlprof [switches] --database=FILE
        dlprof pyprof|scrub|stragglers|summarize|whatif ...
 
 Writes a DLProf database and reports from the file of --database (an Nsight Systems
-export or report, or a DLProf database), or from an application, which it runs under
-Nsight Systems. An export can also be made manually:
+export or report, a DLProf database, or records that an interrupted run kept), or from
+an application, which it runs and records. An export can also be made manually:
 
   nsys profile -t cuda,nvtx -s none --export=sqlite -o nsys_profile python train.py
 
@@ -50,10 +50,10 @@ Lists are separated by commas, or by spaces with -- at their end.
 """
 EXIT_CODES: Final = """\
 Exit codes:
-  0 done, 1 internal error, 2 bad usage, 3 a tool is missing or failed,
-  4 the profile cannot be used, 5 the database cannot be read or written,
-  130 interrupted; else the exit code of the application, which is 0 if
-  --duration ended it
+  That of the application if it failed. Else 0 done, also if --duration ended it;
+  1 internal error, 2 bad usage, 3 nothing was recorded, or a tool is missing or
+  failed, 4 the profile cannot be used, 5 the database cannot be read or written,
+  130 interrupted, 129 or 143 ended by SIGHUP or SIGTERM
 """
 
 

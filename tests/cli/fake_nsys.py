@@ -3,7 +3,8 @@
 Environment: ``FAKE_VERSION`` (2025.3.2), ``FAKE_EXPORT`` (a file to copy; none: no result),
 ``FAKE_WRITES`` (suffixes, default ``.nsys-rep,.sqlite``), ``FAKE_LOG`` (its words, one per line),
 ``FAKE_LATER`` (it can begin to collect later), ``FAKE_START_CODE`` (exit code of ``nsys start``),
-``FAKE_START_FAILURES`` (so many of them fail first).
+``FAKE_START_FAILURES`` (so many of them fail first), ``FAKE_AGENT`` (a program that it leaves
+running; its process id is written beside the log).
 """
 
 from __future__ import annotations
@@ -54,6 +55,12 @@ def export(words: list[str]) -> int:
     return 1
 
 
+def leave_agent(program: str) -> None:
+    if program:
+        agent = subprocess.Popen([program, "600"], start_new_session=True)
+        Path(os.environ["FAKE_LOG"]).with_name("agent").write_text(str(agent.pid))
+
+
 def profile(words: list[str]) -> int:
     base, application, shows = "report1", [], True
     position = 0
@@ -77,6 +84,7 @@ def profile(words: list[str]) -> int:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    leave_agent(os.environ.get("FAKE_AGENT", ""))
     duration = next((w.partition("=")[2] for w in words if w.startswith("--duration=")), None)
     try:
         code = child.wait(float(duration) if duration else None)

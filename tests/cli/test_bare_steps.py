@@ -111,7 +111,7 @@ class Bench:
         self, script: str, *options: str, setting: str = "", **more: str
     ) -> subprocess.CompletedProcess[str]:
         (self.folder / "train.py").write_text(script)
-        words = [*options, sys.executable, "train.py"]
+        words = ["--collector=nsys", *options, sys.executable, "train.py"]
         return self.forks.run(words, self.folder, self.environment | more, setting)
 
     def started(self) -> bool:

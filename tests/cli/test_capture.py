@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pty
+import re
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -39,15 +42,16 @@ class Bench:
     environment: dict[str, str]
     forks: Forks
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*PROGRAM, *words],
+            [*PROGRAM, "--collector=nsys", *words],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            **more,
         )
 
     def run(self, *words: str, setting: str = "") -> subprocess.CompletedProcess[str]:
@@ -57,7 +61,13 @@ class Bench:
             process = self.start(*words)
             out, err = process.communicate(timeout=LIMIT_S)
             return subprocess.CompletedProcess(list(words), process.returncode, out, err)
+        words = ("--collector=nsys", *words)
         return self.forks.run(list(words), self.folder, self.environment, setting)
+
+    def script(self, text: str) -> list[str]:
+        """Words that run a script, whose text is not echoed."""
+        (self.folder / "train.py").write_text(text)
+        return [PYTHON, "train.py"]
 
     def command(self) -> list[str]:
         """Words of the last ``nsys profile``."""
@@ -65,7 +75,7 @@ class Bench:
         return [run.splitlines() for run in runs if run.startswith("profile")][-1]
 
     def names(self) -> set[str]:
-        return {path.name for path in self.folder.iterdir()} - {"bin", "nsys.log"}
+        return {path.name for path in self.folder.iterdir()} - {"bin", "nsys.log", "train.py"}
 
 
 @pytest.fixture(scope="module")
@@ -284,10 +294,13 @@ def test_the_markers_are_injected_into_the_application_alone(bench: Bench) -> No
     assert f"path {REPOSITORY} 0" in bench.run(PYTHON, "-c", script).stdout
 
 
+IS_TERMINAL = "import sys; print('tty', sys.stdout.isatty())"
+
+
 def test_the_application_keeps_a_terminal(bench: Bench) -> None:
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [*PROGRAM, PYTHON, "-c", "import sys; print('tty', sys.stdout.isatty())"],
+        [*PROGRAM, "--collector=nsys", PYTHON, "-c", IS_TERMINAL],
         cwd=bench.folder,
         env=bench.environment,
         stdin=subprocess.DEVNULL,
@@ -377,9 +390,10 @@ def test_a_range_that_never_started_is_reported(bench: Bench) -> None:
 
 
 WARNED = """
+from profiler_cli.capture import running
 from profiler_cli.console import Console
-assert capture.LONG_RUN_S == 300
-capture.LONG_RUN_S = 0.2
+assert running.LONG_RUN_S == 300
+running.LONG_RUN_S = 0.2
 original = Console.message
 def message(self, text, *more):
     original(self, text, *more)
@@ -448,7 +462,7 @@ def test_a_script_that_fails_at_import_is_the_news(bench: Bench, tmp_path: Path)
     done = bench.run(PYTHON, "-c", "import no_such_module")
     assert done.returncode == 1
     assert "ModuleNotFoundError" in done.stderr
-    assert "The application failed with exit code 1; nothing was aggregated." in done.stderr
+    assert "Nothing was aggregated: the application failed with exit code 1" in done.stderr
 
 
 def test_a_script_without_gpu_work_is_reported(bench: Bench, tmp_path: Path) -> None:
@@ -516,8 +530,9 @@ def test_a_signal_right_after_the_start_is_none_that_is_lost(
         *(PYTHON, "-c", script), setting=AT_ONCE.format(place=place, number=int(number))
     )
     assert done.returncode == code, done.stderr
-    assert ("dlprof_dldb.sqlite" in bench.names()) is (number == signal.SIGINT)
-    assert ("Interrupted: stopping the application" in done.stdout) is (number == signal.SIGINT)
+    assert "dlprof_dldb.sqlite" in bench.names()
+    name = "Interrupted" if number == signal.SIGINT else "SIGTERM"
+    assert f"{name}: stopping the application" in done.stdout
 
 
 @pytest.mark.usefixtures("no_leftovers")
@@ -536,20 +551,92 @@ def test_a_second_ctrl_c_gives_up(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("no_leftovers")
-def test_a_request_to_end_leaves_nothing_running(bench: Bench) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_leaves_a_profile(bench: Bench, number: signal.Signals) -> None:
     process = bench.start(PYTHON, "-c", SLEEP)
     wait_for_line(process, "ready")
-    process.terminate()
-    process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 143
+    process.send_signal(number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 128 + number, err
+    assert f"{number.name}: stopping the application" in out
+    assert "dlprof_dldb.sqlite" in bench.names()
 
 
 @pytest.mark.usefixtures("no_leftovers")
-def test_a_kill_of_dlprof_ends_the_application(bench: Bench) -> None:
-    process = bench.start(PYTHON, "-c", SLEEP)
+def test_a_request_to_end_waits_for_the_applications_own_end(bench: Bench) -> None:
+    """A job that is asked to end may write a checkpoint, and its exit code asks for a requeue."""
+    script = (
+        "import signal, sys, time\n"
+        "def save(*_):\n    open('checkpoint', 'w').close()\n    sys.exit(99)\n"
+        f"signal.signal(signal.SIGTERM, save)\n{SLEEP}"
+    )
+    process = bench.start(*bench.script(script))
+    wait_for_line(process, "ready")
+    process.terminate()
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 99
+    assert {"checkpoint", "dlprof_dldb.sqlite"} <= bench.names()
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_a_second_request_gives_up_and_ends_the_application(bench: Bench) -> None:
+    """The application ignores the first one, and is asked once more."""
+    script = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); {SLEEP}"
+    process = bench.start(*bench.script(script))
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGHUP)
+    wait_for_line(process, "SIGHUP")
+    process.terminate()
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 143
+    assert "dlprof_dldb.sqlite" not in bench.names()
+
+
+def test_what_is_ignored_stays_ignored(bench: Bench) -> None:
+    """As under ``nohup``: the end of the terminal ends neither dlprof nor the application."""
+    wait = "while not os.path.exists('go'): time.sleep(0.02)"
+    script = f"import os, time; print('ready', flush=True)\n{wait}"
+    process = bench.start(
+        *bench.script(script), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    )
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGHUP)
+    (bench.folder / "go").touch()
+    out, _ = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
+    assert "stopping" not in out
+
+
+def end_of(pid: int) -> None:
+    """Wait until a process that is not a child has ended."""
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=LIMIT_S)
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_dlprof_takes_the_application_along_if_asked(bench: Bench) -> None:
+    process = bench.start("--end_with_dlprof=true", PYTHON, "-c", SLEEP)
     wait_for_line(process, "ready")
     process.kill()
     process.communicate(timeout=LIMIT_S)
+
+
+def test_the_application_outlives_a_kill_of_dlprof(bench: Bench) -> None:
+    """It can still write to its output, which no pipe of dlprof's receives."""
+    script = (
+        "import os, time\nprint('ready', os.getpid(), flush=True)\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\n"
+        "print('still here', flush=True)\nopen('done', 'w').close()"
+    )
+    process = bench.start(*bench.script(script))
+    pid = int(wait_for_line(process, "ready").split()[1])
+    process.kill()
+    process.wait(LIMIT_S)
+    (bench.folder / "go").touch()
+    out, _ = process.communicate(timeout=LIMIT_S)
+    end_of(pid)
+    assert "still here" in out
+    assert (bench.folder / "done").exists()
 
 
 @pytest.mark.usefixtures("no_leftovers")
@@ -559,19 +646,44 @@ def test_a_kill_of_the_application_still_aggregates(bench: Bench) -> None:
     assert "dlprof_dldb.sqlite" in bench.names()
 
 
-@pytest.mark.usefixtures("no_leftovers")
-def test_processes_left_by_the_application_are_ended(bench: Bench) -> None:
-    script = (
-        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', "
-        f"{SLEEP!r}], start_new_session=True, stdout=subprocess.DEVNULL)"
+def test_work_that_outlives_the_application_is_left_alone(bench: Bench) -> None:
+    """An upload in a session of its own writes to dlprof's output, and ends by itself."""
+    upload = (
+        "import os, time\nopen('uploading', 'w').write(str(os.getpid()))\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\n"
+        "print('uploaded', flush=True)\nopen('uploaded', 'w').close()"
     )
-    done = bench.run(PYTHON, "-c", script)
+    script = (
+        "import os, subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {upload!r}], start_new_session=True)\n"
+        "while not os.path.exists('uploading'): time.sleep(0.02)"
+    )
+    done = bench.run(*bench.script(script))
     assert done.returncode == 0, done.stderr
+    pid = int((bench.folder / "uploading").read_text())
+    assert f"Processes that the application started go on, unrecorded: python ({pid})" in re.sub(
+        r"python[\d.]+", "python", done.stdout
+    )
+    assert psutil.pid_exists(pid)
+    (bench.folder / "go").touch()
+    end_of(pid)
+    assert (bench.folder / "uploaded").exists()
 
 
-def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+def test_what_nsight_systems_leaves_running_is_ended(bench: Bench, tmp_path: Path) -> None:
+    """Its agents are dlprof's: it started them."""
+    agent = tmp_path / "bin" / "nsys-agent"
+    shutil.copy(shutil.which("sleep") or "", agent)
+    bench.environment["FAKE_AGENT"] = str(agent)
+    done = bench.run("true")
+    assert done.returncode == 0, done.stderr
+    end_of(int((tmp_path / "agent").read_text()))
+    assert "go on, unrecorded" not in done.stdout
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
     assert process.stdout is not None
     for line in process.stdout:
         if text in line and "Profiling" not in line:
-            return
+            return line
     pytest.fail(f"no line {text!r}")

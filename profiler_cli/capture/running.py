@@ -1,0 +1,203 @@
+"""The application while it runs: its output, the signals that dlprof receives, its end.
+
+It is dlprof's child and nothing else: no pipe and no terminal of dlprof's lies between it and its
+output, so it goes on, whatever becomes of dlprof.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from aggregator.errors import DlprofError
+from profiler_cli.capture import processes
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from profiler_cli.capture.collection import Collection, Ending
+    from profiler_cli.capture.gpu_samples import GpuMonitor
+    from profiler_cli.console import Console
+    from profiler_cli.options.declared import Options
+
+HIDDEN: Final = ("quiet", "minimal")
+"""Verbosities that hide the output of the application."""
+LONG_RUN_S: Final = 300.0
+LAST_LINES: Final = 8
+POLL_S: Final = 0.1
+# Batch systems kill a job about 30 s after they ask it to end; it may need them for a checkpoint.
+SAVE_AFTER_S: Final = 3.0
+_TAIL_BYTES: Final = 1 << 15
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass
+class Application:
+    """The application of one run."""
+
+    options: Options
+    console: Console
+    collection: Collection
+    base: Path  # Path of the result without extension.
+    ending: Ending  # Gets how the run ended.
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str], gpus: GpuMonitor) -> None:
+        """Run the command to its end.
+
+        Raises:
+            KeyboardInterrupt: The user pressed Ctrl-C twice.
+            SystemExit: dlprof received two signals to end.
+        """
+        ending, start_s = self.ending, time.monotonic()
+        shares_terminal = processes.owns_terminal()
+        with ExitStack() as stack:
+            stack.enter_context(gpus)
+            output = self._output(stack)
+            # Before the application is there: it may be the reason for the first signal.
+            stack.enter_context(_signals(ending))
+            sys.stdout.flush()
+            process = subprocess.Popen(
+                list(command),
+                env=dict(environment),
+                stdout=output,
+                stderr=output,
+                # With a terminal, Ctrl-C reaches the application; without one, it is forwarded.
+                process_group=None if shares_terminal else 0,
+                preexec_fn=processes.end_with_parent if self.options.end_with_dlprof else None,  # noqa: PLW1509 - one system call, no threads yet
+            )
+            ending.pid = process.pid
+            gpus.started()
+            try:
+                ending.code = self._wait(process, shares_terminal=shares_terminal)
+            except BaseException:
+                self._quit(process)
+                raise
+            finally:
+                ending.seconds = time.monotonic() - start_s
+                if self.collection.is_nsys:
+                    processes.end_profilers(environment[processes.CAPTURE_VARIABLE])
+            ending.is_timed_out = self._is_timed_out()
+            if output is not None and not isinstance(output, int):
+                ending.last_lines = _last_lines(output)
+
+    def _output(self, stack: ExitStack) -> IO[bytes] | int | None:
+        """Return where the output goes; None: where dlprof's own does.
+
+        With a low verbosity the application's is dropped, and what Nsight Systems says is kept in
+        a file, for an error.
+        """
+        if self.options.verbosity not in HIDDEN:
+            return None
+        if self.collection.is_nsys:
+            with suppress(OSError):
+                return stack.enter_context(tempfile.TemporaryFile())
+        return subprocess.DEVNULL
+
+    def _wait(self, process: subprocess.Popen[bytes], *, shares_terminal: bool) -> int:
+        """Wait for the end; whatever fails in dlprof meanwhile is only reported."""
+        start_s = time.monotonic()
+        is_warned = is_saved = is_broken = False
+        asked_s: float | None = None
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(POLL_S)
+                return 128 - code if code < 0 else code
+            now_s = time.monotonic()
+            if asked_s is not None:
+                if not is_saved and now_s - asked_s > SAVE_AFTER_S:
+                    # The application has more to do: what there is may be all that will be.
+                    is_saved = True
+                    with suppress(DlprofError):
+                        self.collection.save(self.base)
+            elif self.ending.signals:
+                asked_s = now_s
+                self._forward(shares_terminal=shares_terminal)
+            elif not is_broken:
+                is_broken = not self._poll(process.pid)
+                if not is_warned and now_s - start_s > LONG_RUN_S:
+                    is_warned = True
+                    self.console.message(
+                        "Warning: profiling for more than 5 minutes; files become large and "
+                        "aggregation slow. Use --delay and --duration to profile a part of the run"
+                    )
+
+    def _poll(self, pid: int) -> bool:
+        """Begin or end the collection if it is time; returns whether that works."""
+        try:
+            self.collection.poll(pid)
+        except Exception as error:  # noqa: BLE001 - the application goes on, whatever fails here
+            self.console.message(f"Warning: profiling cannot be controlled any more: {error}")
+            return False
+        return True
+
+    def _forward(self, *, shares_terminal: bool) -> None:
+        """Pass the first signal on to the application, and record no more."""
+        number = self.ending.signals[0]
+        is_ctrl_c = number == signal.SIGINT
+        cause = "Interrupted" if is_ctrl_c else signal.Signals(number).name
+        again = "press Ctrl-C again to quit" if is_ctrl_c else "a second signal ends dlprof"
+        self.console.message(
+            f"{cause}: stopping the application and aggregating the captured data; {again}"
+        )
+        if not is_ctrl_c:
+            self._send(self.ending.pid, number)
+        elif not shares_terminal:
+            processes.signal_group(self.ending.pid, signal.SIGINT)
+        self.collection.stop()
+
+    def _send(self, pid: int, number: int) -> None:
+        is_tool = self.collection.is_nsys
+        processes.send(processes.application_processes(pid, is_helper=is_tool), number)
+
+    def _quit(self, process: subprocess.Popen[bytes]) -> None:
+        """Ask the application to end, after a second signal; it is not waited for much longer."""
+        self._send(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(processes.GRACE_S)
+        if self.collection.is_nsys and process.poll() is None:
+            process.terminate()
+
+    def _is_timed_out(self) -> bool:
+        """Return whether the application was ended because ``--duration`` was over."""
+        duration_s, ending = self.options.duration, self.ending
+        if not duration_s or ending.seconds < self.options.delay + duration_s:
+            return False
+        return not ending.signals and ending.code in {128 + signal.SIGTERM, 128 + signal.SIGKILL}
+
+
+def _last_lines(output: IO[bytes]) -> list[str]:
+    """Return the last lines of a file that are not blank."""
+    output.seek(max(output.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
+    text = output.read().decode(errors="replace")
+    lines = [line.rpartition("\r")[2].rstrip() for line in text.split("\n")]
+    return [line for line in lines if line][-LAST_LINES:]
+
+
+@contextmanager
+def _signals(ending: Ending) -> Iterator[None]:
+    """Note the first signal that dlprof receives; a second one ends dlprof.
+
+    What was ignored before, as under ``nohup``, stays ignored.
+    """
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        ending.signals.append(number)
+        if len(ending.signals) > 1:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    handled = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, receive) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,115 @@
+"""Times of steps that the processes of an application measured, from their files to the export."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.sources.nsys.reference import BARE, COLUMNS, END, NOTE, PHASES, WORK
+from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
+from aggregator.system.untrusted_json import read_object
+
+Steps = list[dict[str, Any]]
+"""What each process wrote; see ``dlprof_nvtx/reference.py``."""
+FILES: Final = "steps.*.json"
+MAX_STEPS: Final = 100_000
+MAX_NS: Final = 1 << 53
+"""Times of a step above it are no times."""
+MAX_UTC_NS: Final = 1 << 63
+
+
+def read_steps(folder: Path) -> Steps:
+    """Read the files of all processes in a folder, which need not exist."""
+    found = []
+    with suppress(OSError):
+        for path in sorted(folder.glob(FILES)):
+            with suppress(OSError):
+                found.append(read_object(path.read_text(encoding="utf-8", errors="replace")))
+    return found
+
+
+def bare_median_ns(steps: Steps) -> tuple[int, int] | None:
+    """Return median and number of the bare steps of the first process that has any."""
+    for content in steps:
+        times = sorted(_times(content, "bare", "gpu_ns") or _times(content, "bare", "host_ns"))
+        if times:
+            return times[len(times) // 2], len(times)
+    return None
+
+
+def write_steps(export: Path, steps: Steps, problem: str, cause: str) -> str:
+    """Write the times into an export.
+
+    Args:
+        export: The file, which exists.
+        steps: What the processes measured.
+        problem: Why the collection could not begin; empty if it did.
+        cause: What let it begin.
+
+    Returns:
+        The error; empty on success.
+    """
+    rows = [row for content in steps for row in _rows(content)]
+    reasons = {str(content.get("reason") or "") for content in steps} - {""}
+    reason = problem or ",".join(sorted(reasons)) or ("" if rows else "no_torch")
+    try:
+        with closing(sqlite3.connect(export)) as connection, connection:
+            _insert(connection, STEP_TIMES, (*COLUMNS, WORK, END), rows)
+            connection.execute(f'CREATE TABLE IF NOT EXISTS "{CAPTURE_NOTES}" (name, value)')
+            notes = [(NOTE, reason), ("collectionBegan", cause)]
+            connection.executemany(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', notes)  # noqa: S608 - fixed names
+    except sqlite3.Error as error:
+        return str(error)
+    return ""
+
+
+def _times(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_NS) -> list[int]:
+    """Return the times of a phase; empty if the file holds something else."""
+    times = content.get(phase)
+    values = times.get(clock) if isinstance(times, dict) else None
+    if not isinstance(values, list):
+        return []
+    valid = all(type(value) is int and 0 <= value < most_ns for value in values)
+    return values[:MAX_STEPS] if valid else []
+
+
+def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of one process."""
+    pid, rank = content.get("pid"), str(content.get("rank") or "")
+    if not isinstance(pid, int):
+        return []
+    known = int(rank) if rank.isdecimal() else None
+    rows: list[tuple[Any, ...]] = []
+    for phase in PHASES:
+        host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
+        both = gpu if len(gpu) == len(host) else [None] * len(host)
+        clock = str(content.get("clock") or "")
+        work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
+        ends = _times(content, phase, "end_utc_ns", MAX_UTC_NS)
+        ends_or_none = ends if len(ends) == len(host) else [None] * len(host)
+        rows += [
+            (pid, known, clock, phase, number, *times)
+            for number, times in enumerate(zip(host, both, work, ends_or_none, strict=True))
+        ]
+    return rows
+
+
+def _phases(content: dict[str, Any], count: int) -> list[str]:
+    """The phase of each bare step, prefill or decode; empty: it has none."""
+    names = content.get("bare_phases")
+    if not isinstance(names, list) or len(names) != count:
+        return [""] * count
+    return [name if isinstance(name, str) else "" for name in names]
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[object]
+) -> None:
+    """Write a table anew."""
+    connection.execute(f'DROP TABLE IF EXISTS "{table}"')
+    connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # type: ignore[arg-type]  # noqa: S608 - fixed names

@@ -380,6 +380,10 @@ def test_a_stream_without_report_names_the_missing_libraries(bench: Bench) -> No
     done = bench.run("true")
     assert done.returncode == 3
     assert "libdw1" in done.stderr
+    assert "nsys_profile.qdstrm, which was kept" in done.stderr
+    assert "QdstrmImporter --input-file ./nsys_profile.qdstrm" in done.stderr
+    assert "dlprof --database=nsys_profile.nsys-rep" in done.stderr
+    assert "nsys_profile.qdstrm" in bench.names()
 
 
 def test_a_range_that_never_started_is_reported(bench: Bench) -> None:

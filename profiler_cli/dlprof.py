@@ -35,7 +35,6 @@ from profiler_cli.options.parser import (
     parse_options,
     rank_files,
 )
-from profiler_cli.outputs import output_folder
 from profiler_cli.reports.declared import HTML
 
 if TYPE_CHECKING:
@@ -164,8 +163,7 @@ def _converted(options: Options, console: Console) -> Options:
         return options
     from profiler_cli.capture.raw_records import convert  # noqa: PLC0415 - rare
 
-    with output_folder(options.output_path):
-        return convert(options, rank_files(options.database), console)
+    return convert(options, rank_files(options.database), console)
 
 
 def _run_subcommand(name: str, words: Sequence[str]) -> int:

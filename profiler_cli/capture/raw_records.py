@@ -22,7 +22,7 @@ from aggregator.errors import CollectorError, NoGpuActivityError
 from aggregator.system.temporary_files import left_folders, owner
 from profiler_cli.capture.nsight import EXPORT_SUFFIX, free_base
 from profiler_cli.capture.step_times import FILES, read_steps, write_steps
-from profiler_cli.outputs import display
+from profiler_cli.outputs import display, output_folder
 
 if TYPE_CHECKING:
     from profiler_cli.console import Console
@@ -129,24 +129,32 @@ def convert(options: Options, sources: Sequence[Path], console: Console) -> Opti
 
     The folders stay: only what ``dlprof`` recorded in the same run is removed by it.
     """
-    converted = []
-    for source in sources:
-        if not source.is_dir() or not files_of(source):
-            converted.append(source)
-            continue
-        name = source.resolve().name.partition(_INFIX)[0]
-        base = free_base(replace(options, nsys_base_name=name or options.nsys_base_name))
-        export = base.with_name(base.name + EXPORT_SUFFIX)
-        console.message(f"Converting the records in {display(source)} to {display(export)}")
-        for problem in problems(source):
-            console.message(f"Warning: {problem}")
-        write_export(source, export)
-        steps = read_steps(source) or read_steps(source / STEPS)
-        write_steps(export, steps, "", "converted later")
-        converted.append(export)
-    if converted == list(sources):
+    if not any(map(is_folder, sources)):
         return options
-    return replace(options, database=",".join(map(str, converted)))
+    with output_folder(options.output_path):
+        paths = [
+            _export_of(path, options, console) if is_folder(path) else path for path in sources
+        ]
+    return replace(options, database=",".join(map(str, paths)))
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder of records."""
+    return path.is_dir() and bool(files_of(path))
+
+
+def _export_of(folder: Path, options: Options, console: Console) -> Path:
+    """Write the export of a folder of records."""
+    name = folder.resolve().name.partition(_INFIX)[0] or options.nsys_base_name
+    base = free_base(replace(options, nsys_base_name=name))
+    export = base.with_name(base.name + EXPORT_SUFFIX)
+    console.message(f"Converting the records in {display(folder)} to {display(export)}")
+    for problem in problems(folder):
+        console.message(f"Warning: {problem}")
+    write_export(folder, export)
+    steps = read_steps(folder) or read_steps(folder / STEPS)
+    write_steps(export, steps, "", "converted later")
+    return export
 
 
 def report_left(folder: Path, console: Console) -> None:

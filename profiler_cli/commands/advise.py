@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sqlite3
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.dldb.guarded import few_rows, limited, time_limit_s
-from aggregator.dldb.reader import Dldb, damaged
-from aggregator.errors import DatabaseError
+from aggregator.dldb.reader import Dldb, damaged, open_database
+from aggregator.errors import DatabaseError, UsageError
 from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import on_one_line, shown
 from aggregator.system.untrusted_json import read_json
@@ -38,6 +39,8 @@ EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
 """Exit code by the highest severity; 0 if there is no advice."""
 _ADVICE_VIEW: Final = "view_advice"
 _MAX_NAME: Final = 75
+BEST: Final = 3
+"""Findings at the end of a run."""
 _SOURCES: Final = {
     "replay": "replay",
     "corrected": "replay without the costs of profiling",
@@ -71,11 +74,12 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--database",
-        required=True,
+        "file",
+        nargs="?",
         metavar="FILE",
-        help="a DLProf database, or an Nsight Systems export to aggregate first",
+        help="a DLProf database, or a profile to aggregate first",
     )
+    parser.add_argument("--database", metavar="FILE", help="the same, as an option")
     parser.add_argument("--json", action="store_true", help="write JSON, with evidence and queries")
     parser.add_argument(
         "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
@@ -102,8 +106,11 @@ def run_advise(words: Sequence[str]) -> int:
         DlprofError: The file cannot be used.
     """
     options = _parser().parse_args(list(words))
+    name = options.file or options.database
+    if not name or (options.file and options.database):
+        raise UsageError("dlprof advise needs one FILE.", hint="dlprof advise dlprof_dldb.sqlite")
     with ExitStack() as stack:
-        database = stack.enter_context(_open(Path(options.database), stack))
+        database = stack.enter_context(_open(Path(name), stack))
         stack.enter_context(_reading(database))
         aggregation = _aggregation(database, options.aggregation)
         rows = _rows(database, int(aggregation["aggr_id"]))
@@ -113,15 +120,49 @@ def run_advise(words: Sequence[str]) -> int:
         reference = _first_row(database, VIEW, COLUMNS, aggr)
         corrected = _first_row(database, CORRECTED_VIEW, CORRECTED_COLUMNS, aggr)
         if options.json:
-            document = _document(options.database, aggregation, found, unknown)
+            document = _document(name, aggregation, found, unknown)
             document["step_reference"] = reference_document(reference)
             document["corrected_step"] = corrected_document(corrected)
             output = json.dumps(document, indent=2) + "\n"
         else:
             line = format_reference(reference) + format_corrected(corrected)
-            output = shown(line + _text(options.database, aggregation, found, unknown))
+            line += format_verdict(database.path, aggr)
+            output = shown(line + _text(name, aggregation, found, unknown))
     print(output, end="")
     return _exit_code(found, options.fail_on)
+
+
+def format_verdict(path: Path, aggr_id: int) -> str:
+    """Return the line that says what limits the step of an aggregation."""
+    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415 - slow to load
+    from aggregator.tables.connection import opened  # noqa: PLC0415
+    from aggregator.tables.declared.profile import domains  # noqa: PLC0415
+    from aggregator.tables.verdict import read_verdict  # noqa: PLC0415
+
+    with opened(path, time_limit_s=time_limit_s(path)) as database:
+        data = AggregationData(database, {"aggr_id": aggr_id, "domain": domains(database)[0]})
+        return f"{read_verdict(data)['sentence']}.\n"
+
+
+def format_best(path: Path, aggr_id: int) -> str:
+    """Return the verdict on the step and the findings that lead ``dlprof advise``.
+
+    Args:
+        path: A database of this program.
+        aggr_id: The aggregation; its advice is stored.
+    """
+    with open_database(path) as database, _reading(database):
+        if _ADVICE_VIEW not in database.views:
+            return ""
+        rows = _rows(database, aggr_id)
+    found = [row for row in rows if row["status"] == "found"]
+    lines = [] if found else [_nothing([row for row in rows if row["status"] != "found"]), ""]
+    for row in found[:BEST]:
+        lines += [*_headline(row), ""]
+    if found:
+        more = f" ({len(found)} in all)" if len(found) > BEST else ""
+        lines += [f"Evidence: dlprof advise {shlex.quote(str(path))}{more}", ""]
+    return format_verdict(path, aggr_id) + "\n" + "\n".join(lines) + "\n"
 
 
 def _exit_code(found: list[dict[str, Any]], fail_on: str) -> int:
@@ -222,15 +263,7 @@ def _text(
     lines = [
         f"Advice for {name}, aggregation {aggregation['aggr_id']}, iterations {first} to {last}"
     ]
-    # Without GPU work no adviser could run, without steps only those of kernels and copies: that
-    # does not mean that there are no problems.
-    open_questions = {row["advice_name"] for row in unknown}
-    nothing = "Nothing to change was found."
-    if "gpu_work" in open_questions:
-        nothing = "Nothing could be judged."
-    elif "steps" in open_questions:
-        nothing = "Nothing to change was found in the kernels and copies."
-    lines.append("" if found else f"\n{nothing}")
+    lines.append("" if found else f"\n{_nothing(unknown)}")
     for row in found:
         lines += _finding(row)
     if unknown:
@@ -239,7 +272,29 @@ def _text(
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _nothing(unknown: list[dict[str, Any]]) -> str:
+    """Say that nothing was found.
+
+    Without GPU work no adviser could run, without steps only those of kernels and copies: that does
+    not mean that there are no problems.
+    """
+    open_questions = {row["advice_name"] for row in unknown}
+    if "gpu_work" in open_questions:
+        return "Nothing could be judged."
+    if "steps" in open_questions:
+        return "Nothing to change was found in the kernels and copies."
+    return "Nothing to change was found."
+
+
 def _finding(row: dict[str, Any]) -> list[str]:
+    lines = [*_headline(row), _wrapped(row["reasoning"], "   Why: ")]
+    lines += [_evidence(item) for item in row["evidence"][:3]]
+    if row["needs"]:
+        lines.append(_wrapped(row["needs"], "   To be sure: "))
+    return [*lines, ""]
+
+
+def _headline(row: dict[str, Any]) -> list[str]:
     share, time_ns = row["gain_pct"], row["gain_ns"]
     if share is None:
         gain = ""
@@ -250,12 +305,7 @@ def _finding(row: dict[str, Any]) -> list[str]:
     if gain and row["gain_source"]:
         gain += f" by {_SOURCES.get(row['gain_source'], row['gain_source'])}"
     head = f"{row['place']}. {row['severity'].upper()}{gain} ({row['certainty']}): {row['problem']}"
-    lines = [_wrapped(head, ""), _wrapped(row["recommendation"], "   Do: ")]
-    lines.append(_wrapped(row["reasoning"], "   Why: "))
-    lines += [_evidence(item) for item in row["evidence"][:3]]
-    if row["needs"]:
-        lines.append(_wrapped(row["needs"], "   To be sure: "))
-    return [*lines, ""]
+    return [_wrapped(head, ""), _wrapped(row["recommendation"], "   Do: ")]
 
 
 def _evidence(item: dict[str, Any]) -> str:

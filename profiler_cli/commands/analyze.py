@@ -15,6 +15,7 @@ from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportO
 from aggregator.pipeline import aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
 from aggregator.system.sqlite_uri import as_text
+from profiler_cli.commands.advise import format_best
 from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
 from profiler_cli.commands.step_reference import (
     CORRECTED_VIEW,
@@ -78,11 +79,12 @@ def run_aggregation(
             aggr_id = _add_aggregation(sources[0], plan.database, options, console)
         else:
             aggr_id = _import(sources, plan.database, options, command, console)
-        feedback = _write_reports(aggr_id, plan, options, console)
+        figures, lead_id, feedback = _write_reports(aggr_id, plan, options, console)
+        best = format_best(plan.database, lead_id)
         if options.summary != "false":
             write_ranks(plan, options, console, is_captured=is_captured)
     console.message("Writing expert_systems report to (stdout)")
-    console.result(feedback)
+    console.result(figures + best + feedback)
 
 
 def _chosen_reports(options: Options) -> list[tuple[Report, str]]:
@@ -189,11 +191,13 @@ def _within_steady(source: Path, options: Options, console: Console) -> Options:
     return replace(options, iter_start=first, iter_stop=last)
 
 
-def _write_reports(aggr_id: int, plan: OutputPlan, options: Options, console: Console) -> str:
+def _write_reports(
+    aggr_id: int, plan: OutputPlan, options: Options, console: Console
+) -> tuple[str, int, str]:
     """Write all files of the run; they are published together, when all are complete.
 
     Returns:
-        The text for standard output.
+        The figures for standard output, their aggregation, and the feedback of DLProf.
     """
     with open_database(plan.database) as database:
         connection = database.connection
@@ -207,14 +211,14 @@ def _write_reports(aggr_id: int, plan: OutputPlan, options: Options, console: Co
                 is_known = reference.get("bare_step") is not None
                 line = format_reference(reference)
                 line += format_corrected(lead.one_row(CORRECTED_VIEW))
-                return (
+                figures = (
                     format_losses(lead)
                     + (line if is_known else "")
                     + _step_times(lead)
                     + _simple_totals(lead)
                     + ("" if is_known else f"{line}\n")
-                    + format_feedback(lead)
                 )
+                return figures, lead.aggr_id, format_feedback(lead)
         except sqlite3.Error as error:
             raise DatabaseError(
                 f"Cannot read {display(plan.database)} for the reports: {error}."

@@ -46,6 +46,34 @@ def test_the_worst_severity_is_the_exit_code(
     assert main(["advise", "--database", str(database), "--fail_on", "never"]) == 0
 
 
+def test_the_file_is_named_as_in_other_commands(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", str(database)]) == 13
+    named = capsys.readouterr().out
+    assert main(["advise", f"--database={database}"]) == 13
+    assert capsys.readouterr().out == named
+    for words in ([], [str(database), f"--database={database}"]):
+        assert main(["advise", *words]) == 2
+    assert "dlprof advise needs one FILE." in capsys.readouterr().err
+
+
+def test_a_run_ends_with_the_verdict_and_the_findings_of_advise(
+    export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([f"--database={export}", f"--output_path={tmp_path}", "-v=minimal"]) == 0
+    run = capsys.readouterr().out
+    database = tmp_path / "dlprof_dldb.sqlite"
+    main(["advise", str(database)])
+    advice = capsys.readouterr().out
+    (verdict,) = [line for line in advice.splitlines() if line.startswith("Compute-bound: ")]
+    findings = re.findall(r"^\d\. (?:.|\n)*?(?=\n   Why)", advice, re.MULTILINE)
+    assert len(findings) == 2
+    places = [run.index(text) for text in (verdict, *findings, "Expert Systems Feedback")]
+    assert places == sorted(places)
+    assert f"Evidence: dlprof advise {database}\n" in run
+
+
 @pytest.mark.parametrize(
     ("severity", "fail_on", "expected"),
     [("low", "low", 11), ("low", "medium", 0), ("medium", "medium", 12), ("medium", "high", 0)],
@@ -96,7 +124,7 @@ def test_an_export_is_aggregated_elsewhere(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["advise"], 2, "required: --database"),
+        (["advise"], 2, "dlprof advise needs one FILE."),
         (["advise", "--database=x", "--jsn"], 2, "nrecognized arguments: --jsn"),
         (["advise", "--database=nowhere.sqlite"], 5, "No database at 'nowhere.sqlite'"),
     ],

@@ -42,13 +42,18 @@ def summaries(imported: ProfileFactory, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """The programs on PATH: dlprof, and a ``gh`` that writes down what it was asked to do."""
+    """The programs on PATH: dlprof, and a ``gh`` that writes down what it was asked to do.
+
+    It knows the comment whose number is in the file ``commented``.
+    """
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, text in {
         "dlprof": f"exec {sys.executable} -c 'import sys; from profiler_cli.dlprof import main;"
         ' sys.exit(main())\' "$@"',
-        "gh": 'printf "%s\\n" "$@" > gh.txt',
+        "gh": 'if [ "$2" = --paginate ]\n'
+        'then [ "$MARK" = "$(cat mark)" ] && cat commented; exit 0\nfi\n'
+        'printf "%s\\n" "$@" > gh.txt; cp dlprof-compare/comment.md sent.md',
     }.items():
         (folder / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
         (folder / name).chmod(0o755)
@@ -72,6 +77,8 @@ class Runner:
             assert one["description"]
             self.values[f"inputs.{name}"] = self.inputs.get(name, str(one.get("default", "")))
         self.values |= {
+            "github.action_path": str(REPOSITORY),
+            "runner.temp": str(self.folder),
             "github.event_name": "pull_request",
             "github.token": "token",
             "github.event.pull_request.number": "17",
@@ -96,14 +103,15 @@ class Runner:
     def step(self, step: dict[str, Any]) -> None:
         script = self.folder / "step.sh"
         script.write_text(self.filled(step["run"]), encoding="utf-8")
-        files = {name: self.folder / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+        names = ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH")
+        files = {name: self.folder / name for name in names}
         variables = {name: self.filled(value) for name, value in step.get("env", {}).items()}
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
             cwd=self.folder,
             env=os.environ
             | {"PATH": f"{self.programs}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
-            | {"GITHUB_REPOSITORY": "owner/name"}
+            | {"GITHUB_REPOSITORY": "owner/name", "GITHUB_WORKFLOW": "ci", "GITHUB_JOB": "speed"}
             | {name: str(path) for name, path in files.items()}
             | variables,
             capture_output=True,
@@ -122,7 +130,7 @@ class Runner:
 
 def run_action(folder: Path, programs: Path, **inputs: str) -> Runner:
     (folder / "GITHUB_OUTPUT").touch()
-    runner = Runner(folder, programs, {"package": "", **inputs})
+    runner = Runner(folder, programs, {"install": "false", **inputs})
     runner.run()
     return runner
 
@@ -145,11 +153,46 @@ def test_the_action_comments_and_keeps_its_reports(
     assert {path.suffix for path in reports.iterdir()} == {".json", ".md", ".html", ".xml"}
     comment = (reports / "compare.md").read_text("utf-8")
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text("utf-8") == comment
-    asked = (tmp_path / "gh.txt").read_text("utf-8").splitlines()
-    assert asked == [
-        *("pr", "comment", "17", "--repo", "owner/name"),
-        *("--body-file", "dlprof-compare/compare.md"),
-    ]
+    sent = (tmp_path / "sent.md").read_text("utf-8")
+    assert sent == f"{MARK}\n{comment}"
+    assert asked(tmp_path) == [*API, "POST", "repos/owner/name/issues/17/comments", *BODY]
+
+
+MARK = "<!-- dlprof compare: ci/speed -->"
+API = ("api", "--silent", "--method")
+BODY = ("-F", "body=@dlprof-compare/comment.md")
+
+
+def asked(folder: Path) -> list[str]:
+    """What GitHub's program was asked to change."""
+    return (folder / "gh.txt").read_text("utf-8").splitlines()
+
+
+def test_the_action_edits_its_comment(summaries: Path, programs: Path, tmp_path: Path) -> None:
+    fast, same = (f"{summaries}/{name}.summary.json.gz" for name in ("fast", "same"))
+    (tmp_path / "mark").write_text(MARK)
+    (tmp_path / "commented").write_text("40\n41\n")
+    done = run_action(tmp_path, programs, base=fast, new=same, comment="true")
+    assert done.failed == ""
+    assert asked(tmp_path) == [*API, "PATCH", "repos/owner/name/issues/comments/41", *BODY]
+
+
+def test_the_action_installs_its_own_checkout_in_an_environment_of_its_own(
+    summaries: Path, programs: Path, tmp_path: Path
+) -> None:
+    """The Python of the test plays one whose pip only notes what it is asked for."""
+    fast, same = (f"{summaries}/{name}.summary.json.gz" for name in ("fast", "same"))
+    python = programs / "python-of-the-system"
+    python.write_text(
+        '#!/bin/bash\n[ "$1 $2" = "-m venv" ] || exit 1\nmkdir -p "$3/bin"\n'
+        'printf \'#!/bin/bash\\necho "$DLPROF_SKIP_FRONTEND_BUILD" "$@" > pip.txt\\n\' '
+        '> "$3/bin/python"\nchmod +x "$3/bin/python"\n'
+    )
+    python.chmod(0o755)
+    done = run_action(tmp_path, programs, base=fast, new=same, install="true", python=str(python))
+    assert done.failed == ""
+    assert (tmp_path / "pip.txt").read_text() == f"1 -m pip install --quiet {REPOSITORY}\n"
+    assert (tmp_path / "GITHUB_PATH").read_text() == f"{tmp_path}/dlprof-venv/bin\n"
 
 
 @pytest.mark.parametrize(("fail", "message"), [("true", "Fail on a regression: 10"), ("false", "")])
@@ -182,7 +225,7 @@ def test_the_gitlab_job(
 ) -> None:
     text = (REPOSITORY / "docs/ci.md").read_text("utf-8").split("## GitLab")[1]
     job = yaml.safe_load(text.split("```yaml")[1].split("```")[0])["compare"]
-    assert job["script"].pop(0) == "pip install open-dlprof"
+    assert job["script"].pop(0).startswith("DLPROF_SKIP_FRONTEND_BUILD=1 pip install 'git+https")
     captures = {
         "BASE_CAPTURES": f"{summaries}/fast.summary.json.gz",
         "NEW_CAPTURES": f"{summaries}/{new}.summary.json.gz",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import DisallowedHost
@@ -17,6 +18,7 @@ from aggregator.errors import DlprofError, JSONValue
 from aggregator.texts import current_language, localized, say
 
 _READING = ("GET", "HEAD")
+_RETRY_AFTER_S = "5"
 _DRF_CODES: dict[type[exceptions.APIException], tuple[str, str, str]] = {
     exceptions.NotFound: ("NOT_FOUND", say("There is nothing at this address."), ""),
     exceptions.MethodNotAllowed: (
@@ -76,7 +78,9 @@ def error_response(
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | None:
     """Turn an exception of a view into a reply; None leaves it to ``server_error``."""
     if isinstance(exc, DlprofError):
-        return Response({"error": exc.to_dict()}, status=exc.http_status)
+        return Response(
+            {"error": exc.to_dict()}, status=exc.http_status, headers=_when(exc.http_status)
+        )
     if isinstance(exc, OperationalError):
         # The only database of Django's is the viewer's own state.
         logging.getLogger(__name__).error("the state cannot be used: %s", exc)
@@ -86,10 +90,15 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | 
             503,
             hint=say("Its disk may be full, or its folder not be writable."),
         )
-        return Response({"error": error.to_dict()}, status=error.http_status)
+        return Response({"error": error.to_dict()}, status=503, headers=_when(503))
     if isinstance(exc, exceptions.APIException):
         return _drf_response(exc, context)
     return None
+
+
+def _when(status: int) -> dict[str, str]:
+    """When to ask again what was refused because the server, or a file, is busy."""
+    return {"Retry-After": _RETRY_AFTER_S} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:

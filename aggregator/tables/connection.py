@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,6 +49,9 @@ _OPEN_PAUSE_S = 0.05
 _GO_ON_ATTEMPTS = 1_200  # A writer that was let in commits an aggregation of millions of rows.
 
 _TRY_AGAIN = say("Try again in a moment.")
+
+ABANDONED: ContextVar[Callable[[], bool]] = ContextVar("abandoned", default=bool)
+"""Whether nobody waits for the answer any more: its queries are then ended."""
 
 Params = Mapping[str, str | int | float | None]
 Row = tuple[Any, ...]
@@ -98,6 +102,7 @@ class ProfileDatabase(Queryable):
         self._time_limit_s = time_limit_s
         self._next_check = time.monotonic() + _TEMPORARY_CHECK_S
         self._is_too_large = False
+        self._is_abandoned = False
         self._is_changed = False
         self._unfinished = 0  # Queries that are not read to their end.
         self._columns: dict[str, frozenset[str]] = {}
@@ -262,7 +267,8 @@ class ProfileDatabase(Queryable):
             self._next_check = now + _TEMPORARY_CHECK_S
             process = pid_of(self._dldb.connection)
             self._is_too_large = _temporary_bytes(process) > _MOST_TEMPORARY_BYTES
-        return int(now > self._deadline or self._is_too_large)
+            self._is_abandoned = ABANDONED.get()()
+        return int(now > self._deadline or self._is_too_large or self._is_abandoned)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -281,6 +287,8 @@ class ProfileDatabase(Queryable):
                 say("Sorting the rows takes more temporary disk space than allowed."),
                 hint=say("Filter the table further."),
             )
+        if self._is_abandoned:
+            return QueryTimeoutError(say("The client did not wait for the answer."))
         if primary_code(error) == sqlite3.SQLITE_INTERRUPT:
             return QueryTimeoutError(
                 say(

@@ -23,6 +23,7 @@ from viewer.jobs import dispatch
 from viewer.profiles.storage import free_bytes, used_bytes
 from viewer.security.access import has_bearer_token, is_passed_on
 from viewer.security.metrics import COUNTS
+from viewer.security.places import PLACES
 from viewer.state.models import ABSENT_AFTER, Job, JobKind, JobState, count_workers
 
 _WORKER_SILENCE = timedelta(seconds=30)
@@ -32,9 +33,12 @@ _WORKER_SILENCE = timedelta(seconds=30)
 def healthz(request: HttpRequest) -> JsonResponse:
     """Answer at once that the server runs; with ``?deep=1`` also what state, broker and worker do.
 
-    The deep answer is only for clients on this machine, or with the token if there is one. Its
-    status is 503 if jobs cannot run.
+    The status is 503 while requests wait and none has ended for half a minute. The deep answer is
+    only for clients on this machine, or with the token if there is one. Its status is 503 if jobs
+    cannot run.
     """
+    if PLACES.is_stuck:
+        return JsonResponse({"status": "stuck"}, status=503)
     if request.GET.get("deep") != "1" or not _may_look(request):
         return JsonResponse({"status": "ok"})
     parts = {"state": _state(), "broker": _broker(), "worker": _worker()}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Callable
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
 
+from aggregator.tables.connection import ABANDONED
 from aggregator.texts import say
 from viewer.errors import error_response
+from viewer.security.places import PLACES, NoPlaceError, has_left
 
 #: Plotly sets style attributes and draws images from data and blob addresses.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -62,7 +64,8 @@ class SecurityHeadersMiddleware:
 _UPLOADS = "/api/v1/uploads/"
 UPLOAD_TYPE = "application/octet-stream"
 _MAX_DIGITS = 18
-_REQUESTS_AT_A_TIME = 32
+_PROFILES = "/api/v1/profiles/"
+_BUSY_S = 5
 
 
 class RequestLimitsMiddleware:
@@ -74,10 +77,9 @@ class RequestLimitsMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
-        self._places = threading.BoundedSemaphore(_REQUESTS_AT_A_TIME)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer the request, or refuse it with 408 or 413."""
+        """Answer the request, or refuse it with 408, 413 or 503."""
         if is_upload(request) or not request.path_info.startswith("/api/"):
             return self._get_response(request)
         length = request.headers.get("Content-Length", "")
@@ -94,8 +96,24 @@ class RequestLimitsMiddleware:
             return error_response(
                 "REQUEST_TIMEOUT", say("The body of the request did not arrive."), status=408
             )
-        with self._places:
-            return self._get_response(request)
+        left = functools.partial(has_left, request.META.get("gunicorn.socket"))
+        path = request.path_info
+        profile = path[len(_PROFILES) :].partition("/")[0] if path.startswith(_PROFILES) else ""
+        # Queries of a client that has left end, and free the place.
+        token = ABANDONED.set(left)
+        try:
+            with PLACES.take(profile, left):
+                return self._get_response(request)
+        except NoPlaceError:
+            return error_response(
+                "SERVER_BUSY",
+                say("The viewer has more requests than it can answer."),
+                hint=say("Try again in a moment."),
+                status=503,
+                headers={"Retry-After": str(_BUSY_S)},
+            )
+        finally:
+            ABANDONED.reset(token)
 
 
 def is_upload(request: HttpRequest) -> bool:

@@ -7,6 +7,8 @@ import shlex
 from itertools import pairwise
 
 MASK = "****"
+_LONGEST_WORD, _LONGEST_TEXT = 8_192, 65_536
+"""Characters that are kept: one argument may have 128 kB, and a file any number."""
 _SECRET_WORDS = frozenset(
     {"token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass", "auth"}
     | {"apikey", "credential", "credentials", "bearer", "authorization", "pat"}
@@ -19,7 +21,8 @@ _ASSIGNMENT = re.compile(
     r"^(?P<name>[-+]{0,2}[A-Za-z][\w.-]*)(?P<sign>[=:])(?P<value>.*)$", re.DOTALL
 )
 _OPTION = re.compile(r"^--?(?P<name>[A-Za-z][\w.-]*)$")
-_IN_SCRIPT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>'[^']*'|\"[^\"]*\"|\S+)")
+#: Each pattern begins where no longer name or scheme can: else a long word is read once a letter.
+_IN_SCRIPT = re.compile(r"(?<![\w.-])(?P<name>[\w.-]+)=(?P<value>'[^']*'|\"[^\"]*\"|\S+)")
 _OPTION_IN_SCRIPT = re.compile(
     r"(?:^|\s)--?(?P<name>[A-Za-z][\w.-]*)\s+(?P<value>'[^']*'|\"[^\"]*\"|[^\s-]\S*)"
 )
@@ -30,17 +33,20 @@ _JSON = re.compile(r"(?P<name>[\"'][\w.-]+[\"'])\s*:\s*(?P<value>\"[^\"]*\"|'[^'
 _KNOWN_TOKENS = re.compile(
     r"\b(?:hf_|sk-|sk_|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[abprs]-|AKIA|AIza|eyJ)[\w./+=-]{8,}"
 )
-_USER = re.compile(r"(?i)([a-z][a-z0-9+.-]*://)[^\s/@]+@")
+_USER = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z0-9+.-]+://)[^\s/@]+@")
+_CUT_USER = re.compile(r"://[^\s/@]*\Z")  # The end of a password, which tells it, was cut off.
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
 
 
 def masked_command(words: tuple[str, ...]) -> str:
     """A command line as text, secret-looking values replaced.
 
-    One word with blanks is taken apart as a shell would.
+    One word with blanks is taken apart as a shell would. Long words and long command lines are
+    cut, and say so.
     """
     if len(words) == 1:
-        words = _split(words[0])
+        words = _split(_cut(words[0], _LONGEST_TEXT))
+    words = tuple(_cut(word, _LONGEST_WORD) for word in words)
     masked: list[str] = []
     hide_next = False
     for word in words:
@@ -52,7 +58,14 @@ def masked_command(words: tuple[str, ...]) -> str:
         in_script = masked[-1:] == ["-c"]
         masked.append(_masked_script(word) if in_script else _masked_word(word))
         hide_next = option is not None and is_secret_name(option["name"])
-    return " ".join(masked)
+    return _cut(" ".join(masked), _LONGEST_TEXT)
+
+
+def _cut(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    kept = _CUT_USER.sub(f"://{MASK}", text[:longest])
+    return f"{kept}... ({len(text) - longest} more characters)"
 
 
 def is_secret_name(name: str) -> bool:

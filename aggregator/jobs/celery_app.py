@@ -26,6 +26,7 @@ from kombu.utils.encoding import ensure_bytes
 from kombu.utils.json import dumps, loads
 
 from aggregator.jobs.broker_address import BrokerError, broker_url
+from aggregator.jobs.watcher import WATCHER
 from aggregator.system.log_lines import logging_settings
 from aggregator.system.process_end import skip_last_collections
 
@@ -236,8 +237,9 @@ if os.environ.get("DLPROF_LOG_FORMAT"):
 
 
 @worker_init.connect
-def _retry_stores(**_: Any) -> None:
-    """Have a worker store the end of a job as soon as the backend is available again."""
+def _on_start(**_: Any) -> None:
+    """Have a worker watched, and store the end of a job as soon as the backend is available."""
+    WATCHER.is_on = True
     skip_last_collections()
     app.conf.update(
         result_backend_always_retry=True,

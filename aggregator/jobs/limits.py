@@ -63,17 +63,19 @@ class JobLimits:
     def exceeded(self, elapsed_s: float, resident_bytes: int) -> DlprofError | None:
         """Return the error of the limit that is exceeded; None if none is."""
         if self.time_s and elapsed_s > self.time_s:
-            return JobTimeLimitError(
-                say(
-                    "The job took longer than the {limit_s:g} s that a job may take.",
-                    limit_s=self.time_s,
-                ),
-                hint=say("Aggregate fewer iterations, or raise DLPROF_JOB_TIME_LIMIT_S."),
-                limit_s=self.time_s,
-            )
+            return time_error(self.time_s)
         if self.memory_bytes and resident_bytes > self.memory_bytes:
             return memory_error(self.memory_bytes)
         return None
+
+
+def time_error(limit_s: float) -> JobTimeLimitError:
+    """Return the error of a job that took longer than its limit."""
+    return JobTimeLimitError(
+        say("The job took longer than the {limit_s:g} s that a job may take.", limit_s=limit_s),
+        hint=say("Aggregate fewer iterations, or raise DLPROF_JOB_TIME_LIMIT_S."),
+        limit_s=limit_s,
+    )
 
 
 def memory_error(limit_bytes: int) -> JobMemoryLimitError:

@@ -47,6 +47,7 @@ from aggregator.jobs.celery_app import (
     shutting_down,
 )
 from aggregator.jobs.limits import JobLimits, JobProgress, memory_error
+from aggregator.jobs.watcher import WATCHER
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.system.temporary_files import process_scope, remove_leftovers
 from aggregator.texts import with_templates
@@ -56,7 +57,7 @@ WORKER_INTERVAL_S = 5.0
 _REPORT_INTERVAL_S = 0.3
 _LATELY_S = 30.0
 #: An engine that exceeds a limit by this much and has not stopped is ended with its process.
-_GRACE_S = 30.0
+_GRACE_S = 1.0
 _MEMORY_GRACE = 1.25
 _EXIT_LIMIT = 70
 _FORGOTTEN_AFTER_S = 3600.0
@@ -181,9 +182,13 @@ def _done(aggregation_id: int, database: Path, note: str = "") -> Result:
 def _run(task: Task[Any, Any], cancel_id: str, work: Callable[[JobProgress], Result]) -> Result:
     """Run the work of a task and return the task's result, however the work ends."""
     limits = JobLimits.read()
+    task_id = str(task.request.id)
     progress = JobProgress(limits, shutting_down)
     try:
-        with _reporting(task, cancel_id, progress):
+        with (
+            WATCHER.watching(task_id, limits.time_s, limits.memory_bytes),
+            _reporting(task, cancel_id, progress),
+        ):
             return work(progress)
     except AggregationCancelledError:
         return {"end": "released" if shutting_down.is_set() else "cancelled"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 
 import pytest
 
@@ -81,3 +82,42 @@ def test_values_that_are_not_secret_are_kept(command: str) -> None:
 
 def test_no_command_is_an_empty_text() -> None:
     assert masked_command(()) == ""
+
+
+_WORDS = {
+    "letters": "a" * 1_000_000,
+    "assignments": "a=" * 500_000,
+    "schemes": "a://" * 250_000,
+    "blanks": "bearer" + " " * 1_000_000,
+    "quotes": "a='" * 300_000,
+    "options": " --a" * 250_000,
+    "parameters": "?a" * 500_000,
+    "json": '"a' * 500_000,
+}
+
+
+@pytest.mark.parametrize("name", _WORDS)
+@pytest.mark.parametrize("before", [("dlprof",), ("bash", "-c"), ()])
+def test_a_long_command_costs_little_and_says_that_it_was_cut(
+    name: str, before: tuple[str, ...]
+) -> None:
+    began = time.process_time()
+    masked = masked_command((*before, *[_WORDS[name]] * 19) if before else (_WORDS[name],))
+    # Once a letter, the shortest of them took minutes.
+    assert time.process_time() - began < 10
+    assert len(masked) < 70_000
+    assert "more characters)" in masked
+
+
+def test_a_long_word_costs_what_its_length_does() -> None:
+    words = [_WORDS[name][:8_000] for name in _WORDS]
+    began = time.process_time()
+    for word in words:
+        masked_command(("bash", "-c", word))
+    assert time.process_time() - began < 2
+
+
+def test_a_password_is_masked_whose_end_was_cut_off() -> None:
+    url = f"https://me:{SECRET}{'x' * 10_000}@host/"
+    assert SECRET not in masked_command(("train.py", url))
+    assert SECRET not in masked_command((f"train.py {url} " + "y" * 70_000,))

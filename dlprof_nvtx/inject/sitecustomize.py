@@ -15,6 +15,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(HERE)
+OWN_NAME = "dlprof_nvtx.inject.sitecustomize"
 MARKS_TORCH = os.environ.get("DLPROF_NVTX") == "1"
 
 
@@ -31,14 +32,15 @@ class _Markers(importlib.abc.MetaPathFinder):
             return _plugins(path)
         if name != "torch" or not MARKS_TORCH:
             return None
-        sys.meta_path.remove(self)
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            sys.meta_path.insert(0, self)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
+        # This finder stays in its place: another thread may be importing something.
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = None if finder is self or find is None else find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
 
 
 def _plugins(path):  # type: ignore[no-untyped-def]
@@ -104,17 +106,26 @@ def _enable() -> None:
         dlprof_nvtx.init()
     except Exception as error:  # noqa: BLE001 - markers must never stop a training
         print(f"dlprof_nvtx: no markers are written: {error}", file=sys.stderr)
-        _send("start")
+        folder = os.environ.get("DLPROF_REFERENCE") or os.devnull
+        if not os.path.exists(os.path.join(folder, f"hold.{os.getppid()}")):
+            _send("start")  # No process that started this one decides when to begin.
 
 
 def _run_next() -> None:
-    """Run the ``sitecustomize`` that this one hides."""
+    """Run the ``sitecustomize`` that this one hides, and leave its name to the program."""
+    own = sys.modules.pop(__name__)
+    own.__spec__.name = own.__name__ = OWN_NAME
+    sys.modules[OWN_NAME] = own
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None:
         module = importlib.util.module_from_spec(spec)
         sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop("sitecustomize", None)
+            raise
 
 
 if os.environ.get("DLPROF_NVTX") in {"1", "plugins"}:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+from dlprof_nvtx.guard import report
 from dlprof_nvtx.imports import after_import
 from dlprof_nvtx.state import STATE
 from dlprof_nvtx.traffic import kernel_bytes
@@ -235,14 +236,20 @@ def _tag_cache() -> None:
 
 def open_kernel(text: str) -> None:
     """Open the range of a kernel."""
-    if STATE.backend is not None:
-        STATE.backend.push(text)
+    try:
+        if STATE.backend is not None:
+            STATE.backend.push(text)
+    except Exception as error:  # noqa: BLE001 - markers must never stop a training
+        report(error)
 
 
 def close_kernel() -> None:
     """Close the range of a kernel."""
-    if STATE.backend is not None:
-        STATE.backend.pop()
+    try:
+        if STATE.backend is not None:
+            STATE.backend.pop()
+    except Exception as error:  # noqa: BLE001 - markers must never stop a training
+        report(error)
 
 
 def with_ranges(source: str) -> ast.Module:
@@ -327,7 +334,7 @@ def _compiled(source: Any, *args: Any, **kwargs: Any) -> Any:
     """Compile as the builtin does, with ranges around described kernels."""
     if isinstance(source, str) and MARK in source:
         # What is wrong with a source is reported by the builtin.
-        with contextlib.suppress(SyntaxError, ValueError, StopIteration, RecursionError):
+        with contextlib.suppress(Exception):
             source = with_ranges(source)
     return builtins.compile(source, *args, **kwargs)
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 
+from dlprof_nvtx.guard import guarded, hide_from_dynamo
 from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT
 from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.reference import REFERENCE
@@ -71,7 +72,7 @@ def init(
     from dlprof_nvtx.settings import describe_process
 
     PATCHES.put_back()
-    CALLS.see_all()
+    CALLS.put_back()
     STATE.is_held = REFERENCE.hold()
     if not STATE.is_held:
         start()
@@ -83,10 +84,11 @@ def _patch() -> None:
     from dlprof_nvtx import compiled, loaders, memory, modules, phases, profilers, settings
 
     for module in (modules, profilers, loaders, settings, memory, compiled, phases):
-        module.patch()
-    os.register_at_fork(after_in_child=forget_in_child)
-    os.register_at_fork(after_in_child=REFERENCE.begin_in_child)
-    atexit.register(_at_exit)
+        guarded(module.patch)()
+    os.register_at_fork(after_in_child=guarded(forget_in_child))
+    os.register_at_fork(after_in_child=guarded(REFERENCE.begin_in_child))
+    atexit.register(guarded(_at_exit))
+    hide_from_dynamo()
     REFERENCE.on_step = LIGHT.step
     STATE.patched = True
 
@@ -117,7 +119,7 @@ def start() -> None:
     if STATE.backend is not None and STATE.pid == os.getpid():
         STATE.on = True
         PATCHES.put_back()
-        CALLS.see_all()
+        CALLS.put_back()
         LIGHT.begin()
         STATE.enable_ops()
 
@@ -136,7 +138,7 @@ def resume() -> None:
 def stop() -> None:
     """Write no markers until ``start``; ranges that are open are still closed."""
     STATE.disable_ops()
-    CALLS.see(())
+    CALLS.take_out()
     STATE.on = STATE.is_light = False
 
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
-from dlprof_nvtx.patches import CALLS
+from dlprof_nvtx.names import Model, shape_of
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_config, note_training_flags
 from dlprof_nvtx.state import STATE
@@ -26,9 +25,6 @@ UNREADY_STEPS = 2
 """So many more have them if no steps were timed before: the first steps are no typical ones."""
 MOST_RESUMED, RESUMED_SHARE = 8, 16
 """Markers resume for at most this many new shapes, and in one of this many later steps."""
-LOOKED_FOR_MODELS = 13
-"""One of so many steps without markers sees the calls of all modules: a model of another class may
-be called now. A prime, so that what happens in each fourth step is seen too."""
 STEP = "Optimizer.step#"
 WRITTEN = ("Optimizer.", "enumerate(DataLoader)")
 """Ranges of PyTorch that every step has."""
@@ -68,11 +64,6 @@ class Light:
             self.marked += 1
             # A call begins a step, a step of an optimizer ends it.
             self.is_due = self.marked >= self.limit + (REFERENCE.clock == "call")
-        elif STATE.is_light:
-            if self.steps % LOOKED_FOR_MODELS == 0:
-                CALLS.see_all()
-            elif CALLS.sees_all:
-                CALLS.see(CALLS.models)
 
     def end_markers(self) -> bool:
         """Write no more markers; called when no range of the markers is open.
@@ -89,7 +80,6 @@ class Light:
         note_config({"marked_steps": self.marked})
         STATE.disable_ops()
         STATE.on, STATE.is_light = False, True
-        CALLS.see(CALLS.models)
         REFERENCE.is_marked = False
         return True
 
@@ -105,7 +95,6 @@ class Light:
         self.seen.add(key)
         self.resumed += 1
         STATE.on, STATE.is_light = True, False
-        CALLS.see_all()
         REFERENCE.is_marked = True
         STATE.enable_ops()
         note_config({"markers_resumed": self.resumed})
@@ -114,36 +103,16 @@ class Light:
 
 
 def call_key(
-    number: int, args: tuple[Any, ...], kwargs: dict[str, Any], tensor: type, *flags: bool
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], tensor: type, *flags: bool
 ) -> tuple[Any, ...]:
     """Return what calls that run the same kernels share: flags, and the shape of the first tensor.
 
     Later tensors may grow with each call, as an attention mask does.
     """
     for value in (*args, *kwargs.values()):
-        if isinstance(value, tensor):
-            return (number, *flags, value.shape)  # type: ignore[attr-defined]
-    return (number, *flags)
-
-
-def call_unmarked(
-    original: Callable[..., Any],
-    module: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    text: str,
-) -> Any:
-    """Call a model that has no markers but the range of its own; empty text: without that."""
-    backend = STATE.backend if text else None
-    REFERENCE.is_inside = True
-    if backend is not None:
-        backend.push(text)
-    try:
-        return original(module, *args, **kwargs)
-    finally:
-        if backend is not None:
-            backend.pop()
-        REFERENCE.is_inside = False
+        if issubclass(type(value), tensor):
+            return (model.key, *flags, shape_of(value))
+    return (model.key, *flags)
 
 
 LIGHT = Light()

@@ -10,6 +10,7 @@ import functools
 import weakref
 from typing import Any
 
+from dlprof_nvtx.guard import ById, fields, guarded
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE, wrap
@@ -25,15 +26,13 @@ def patch() -> None:
 
     wrap(data.DataLoader, "__iter__", before=_note_loader)
     _mark_idle(data.dataloader._BaseDataLoaderIter)
-    module: Any = worker
-    if module._worker_loop is not worker_loop:
-        _WORKER.append(module._worker_loop)
-        module._worker_loop = worker_loop
+    # The target of worker processes: it is pickled by the name that PyTorch gives it.
+    wrap(worker, "_worker_loop", before=_leave_unmarked)
 
 
 def _note_loader(loader: Any) -> None:
     if STATE.is_noting:
-        note_config({name: getattr(loader, name, None) for name in _SETTINGS}, "DataLoader")
+        note_config({name: fields(loader).get(name) for name in _SETTINGS}, "DataLoader")
 
 
 class _Idle:
@@ -53,37 +52,43 @@ class _Idle:
             STATE.backend.end(self._open.pop())
 
 
+_IDLE = ById()
+
+
 def _mark_idle(owner: Any) -> None:
     fetch = owner.__next__
+    before, after = guarded(_before_fetch), guarded(_after_fetch)
 
     @functools.wraps(fetch)
     def fetched(self: Any) -> Any:
-        if STATE.is_held:
-            REFERENCE.fetch(self)
-        idle = getattr(self, "_dlprof_idle", None)
-        if idle is None:
-            if not (STATE.on or STATE.is_light):
-                return fetch(self)
-            idle = self._dlprof_idle = _Idle()
-            weakref.finalize(self, idle.end)
-        idle.end()
+        before(self)
         batch = fetch(self)
-        idle.begin()
+        after(self)
         return batch
 
     owner.__next__ = fetched
 
 
-_WORKER: list[Any] = []
+def _before_fetch(iterator: Any) -> None:
+    if STATE.is_held:
+        REFERENCE.fetch(iterator)
+    idle = _IDLE.get(iterator)
+    if idle is not None:
+        idle.end()
 
 
-def worker_loop(*args: Any, **kwargs: Any) -> Any:
-    """Run the worker process of a data loader without markers, which would only cost time."""
+def _after_fetch(iterator: Any) -> None:
+    if not (STATE.on or STATE.is_light):
+        return
+    idle = _IDLE.get(iterator)
+    if idle is None:
+        idle = _Idle()
+        _IDLE.put(iterator, idle)
+        weakref.finalize(iterator, guarded(idle.end))
+    idle.begin()
+
+
+def _leave_unmarked(*_: Any, **__: Any) -> None:
+    """Write no markers in the worker process of a data loader, where they would only cost time."""
     STATE.disable_ops()
     STATE.on = STATE.is_held = STATE.is_light = False
-    if _WORKER:
-        return _WORKER[0](*args, **kwargs)
-    from torch.utils.data._utils import worker
-
-    module: Any = worker
-    return module._worker_loop(*args, **kwargs)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
-from dlprof_nvtx.light import LIGHT, call_key, call_unmarked
-from dlprof_nvtx.names import COMPILED, TRANSPARENT, Entry, Names, op_text
+from dlprof_nvtx.guard import Refused, fields, find_is_compiling, find_is_traced, guarded, report
+from dlprof_nvtx.light import LIGHT, call_key
+from dlprof_nvtx.names import TRANSPARENT, Entry, Names, op_text, shape_of
 from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
-from dlprof_nvtx.state import STATE, wrap
+from dlprof_nvtx.state import STATE, Backend, wrap
 
 NAMES = Names()
+REFUSED = Refused()
 CALLS_WITH_SHAPES = 3
 """Shapes are recorded in this many calls of a model with inputs of the same shapes."""
 STEPS_WITH_SHAPES = 3
@@ -26,6 +29,8 @@ SHAPE_CALLS, SHAPE_SHARE = 32, 8
 _MOST_SIGNATURES = 4096
 CALLS_BEFORE_FLAGS = 2
 """Inference has no optimizer steps, so the flags are recorded at this call of a model."""
+_DIRECT = ("_compiled_call_impl", "_call_impl")
+"""What ``nn.Module.__call__`` of PyTorch 2.1 and newer names, and nothing else."""
 
 
 class _Stack(threading.local):
@@ -34,6 +39,7 @@ class _Stack(threading.local):
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.texts: list[str] = []
+        self.is_quiet = False  # Whether a model is called whose modules are not looked at.
 
 
 _STACK = _Stack()
@@ -43,19 +49,12 @@ def patch() -> None:
     """Wrap ``nn.Module.__call__``; compiled code and traced graphs do not contain the wrapper."""
     import torch
 
-    of_torch = (
-        torch.Tensor,
-        _is_compiling(torch),
-        _autocast_dtype(torch),
-        torch.jit.is_tracing,
-        torch.is_grad_enabled,
-    )
     module = torch.nn.Module
-    of_models = functools.partial(_of_model, of_torch=of_torch)
-    CALLS.patch(module, _wrapped(module.__call__, *of_torch), of_models)
+    opener = _Opener(torch)
+    CALLS.patch(module, _wrapped(module.__call__, opener))
     REFERENCE.on_found = begin_timing
     if hasattr(torch, "compile"):
-        torch.compile = _naming_compile(torch.compile, module, of_torch)
+        torch.compile = _naming_compile(torch.compile, module, opener)
     graph = getattr(torch.cuda, "CUDAGraph", None)
     if graph is not None and hasattr(graph, "capture_begin"):
         wrap(graph, "capture_begin", before=begin_before_capture)
@@ -65,39 +64,273 @@ def patch() -> None:
 def begin_timing() -> None:
     """Take out what only markers need: the steps that follow are those without profiling."""
     PATCHES.take_out()
-    CALLS.see(CALLS.models if REFERENCE.clock == "call" else ())
+    if REFERENCE.clock != "call":
+        CALLS.take_out()
 
 
 def _naming_compile(
-    original: Callable[..., Any], module_type: type, of_torch: tuple[Any, ...]
+    original: Callable[..., Any], module_type: type, opener: _Opener
 ) -> Callable[..., Any]:
-    """Give ``torch.compile(model.__call__)``, which calls no module, the range of the model."""
+    """Let a compiled function that is no module have a range and end steps.
+
+    ``torch.compile(model.__call__)`` has the range of its model. A compiled training step calls
+    neither models nor optimizers at run time: there a step ends where the function returns.
+    """
 
     @functools.wraps(original)
     def compile_and_name(*args: Any, **kwargs: Any) -> Any:
-        compiled = original(*args, **kwargs)
-        method = args[0] if args else kwargs.get("model")
-        model = getattr(method, "__self__", None)
-        if not isinstance(model, module_type) or getattr(method, "__name__", "") != "__call__":
-            return compiled
-        named = _wrapped(lambda _, *inputs, **more: compiled(*inputs, **more), *of_torch)
-
-        @functools.wraps(compiled)
-        def call(*inputs: Any, **more: Any) -> Any:
-            return named(model, *inputs, **more)
-
-        return call
+        function: Any = args[0] if args else kwargs.get("model")
+        model = function.__self__ if type(function) is types.MethodType else None
+        is_call = issubclass(type(model), module_type) and function.__func__ is module_type.__call__
+        if is_call:
+            bare = types.MethodType(CALLS.original(function.__func__), model)
+            args, kwargs = ((bare, *args[1:]), kwargs) if args else ((), {**kwargs, "model": bare})
+        # TorchDynamo would not compile the wrapper, but what the wrapper calls.
+        is_out = CALLS.take_out()
+        try:
+            compiled = original(*args, **kwargs)
+        finally:
+            if is_out:
+                CALLS.put_back()
+        if is_call:
+            return _named(compiled, model, opener)
+        if type(function) in _FUNCTIONS and not issubclass(type(model), module_type):
+            return _ending_steps(compiled)
+        return compiled
 
     return compile_and_name
 
 
-def _is_compiling(torch: Any) -> Callable[[], bool]:
-    """Return ``is_compiling``; it is constant for TorchDynamo, which omits the wrapper then."""
-    found = getattr(getattr(torch, "compiler", None), "is_compiling", None)
-    if found is None:
-        found = getattr(torch, "_dynamo", None) and torch._dynamo.is_compiling
-    result: Callable[[], bool] = found or (lambda: False)
-    return result
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+
+
+def _named(compiled: Callable[..., Any], model: Any, opener: _Opener) -> Callable[..., Any]:
+    """Give a compiled ``__call__`` the range of its model."""
+    call_model = _wrapped(lambda _, *inputs, **more: compiled(*inputs, **more), opener)
+
+    @functools.wraps(compiled)
+    def call(*inputs: Any, **more: Any) -> Any:
+        return call_model(model, *inputs, **more)
+
+    return call
+
+
+def _ending_steps(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """End a step where a compiled function returns."""
+    if type(compiled) is not types.FunctionType:
+        return compiled
+    is_compiling, end = find_is_compiling(), guarded(_end_compiled)
+
+    @functools.wraps(compiled)
+    def call(*inputs: Any, **more: Any) -> Any:
+        result = compiled(*inputs, **more)
+        if not is_compiling():
+            end(compiled)
+        return result
+
+    return call
+
+
+def _end_compiled(compiled: Callable[..., Any]) -> None:
+    if STATE.is_noting and not _STACK.entries and not _STACK.is_quiet:
+        REFERENCE.end_compiled(compiled)
+
+
+class _Opener:
+    """Opens the ranges of a call of a module.
+
+    Args:
+        torch: The package.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._tensor = torch.Tensor
+        self._is_compiling = find_is_compiling()
+        self._is_tracing = torch.jit.is_tracing
+        self._is_grad_enabled = torch.is_grad_enabled
+        self._autocast_dtype = _autocast_dtype(torch)
+        self._script = torch.jit.ScriptModule
+        # What is read of tensors is not seen by the program's own modes and classes.
+        self._unseen = torch._C.DisableTorchFunction
+
+    def open(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Open the ranges of a call; returns their number for ``close``, or ``NOT_OPENED``."""
+        try:
+            if module in REFUSED or self._is_compiling():
+                return NOT_OPENED
+            with self._unseen():
+                return self._open(module, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - a module of the program may be anything
+            REFUSED.add(module, error)
+            return NOT_OPENED
+
+    def _open(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        if type(module).__name__ in TRANSPARENT:
+            return NOT_OPENED
+        if not STATE.on:
+            if not (STATE.is_held or STATE.is_light):
+                return NOT_OPENED
+            opened = self._open_timed(module, args, kwargs)
+            if opened != MARKED_NOW:
+                return opened
+        if STATE.backend is None or self._is_tracing():
+            return NOT_OPENED
+        return self._open_marked(STATE.backend, module, args, kwargs)
+
+    def _open_timed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Note a call while steps are timed or light; the modules in it are not looked at."""
+        flags = self._flags(module)
+        REFERENCE.call(module, is_training=all(flags))
+        if STATE.on:  # The collection begins with this call.
+            return MARKED_NOW
+        text = ""
+        if STATE.is_light:
+            entry = NAMES.find(module)
+            # Others are called on other threads, when a checkpoint is recomputed.
+            if not entry.name:
+                key = call_key(entry.model, args, kwargs, self._tensor, *flags)
+                if LIGHT.resume_for(key):
+                    REFERENCE.is_repeated = True
+                    return MARKED_NOW
+                text = self._text(entry, args)
+        return _open_quiet(text)
+
+    def _flags(self, module: Any) -> tuple[bool, bool]:
+        """Return whether a module is in training mode, and gradients are recorded."""
+        is_training = fields(module).get("training")
+        if is_training is None and isinstance(module, self._script):
+            is_training = getattr(module, "training", False)  # A frozen one has no mode.
+        return bool(is_training), self._is_grad_enabled()
+
+    def _text(self, entry: Entry, args: tuple[Any, ...]) -> str:
+        return entry.text(NAMES.label(entry, None), self._data_type(entry, args))
+
+    def _data_type(self, entry: Entry, args: tuple[Any, ...]) -> object:
+        """Return the data type of the computation of a layer; None if it is unknown."""
+        if not entry.is_leaf:
+            return None
+        dtype = self._autocast_dtype() if entry.is_weighted else None
+        if dtype is None and args and issubclass(type(args[0]), self._tensor):
+            dtype = args[0].dtype
+        return dtype
+
+    def _open_marked(
+        self, backend: Backend, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> int:
+        entries, texts = _STACK.entries, _STACK.texts
+        around = entries[-1] if entries else None
+        entry = NAMES.find(module)
+        if entry is around and entry.stands_in:  # and was not compiled
+            return NOT_OPENED
+        label = NAMES.label(entry, around)
+        if around is None and entry.chain:
+            label = entry.label  # That of its forward call, in whose ranges it is called below.
+        site = _call_site() if STATE.call_sites else ""
+        text = entry.text(label, self._data_type(entry, args), site)
+        ranges = [text]
+        if around is not None:
+            entry.chain, entry.label = tuple(texts), label
+        elif not entry.name:
+            if self._begin_model(entry, module, args, kwargs):
+                return _open_quiet(text)
+        else:
+            # Called outside its model, when a checkpoint is recomputed on another thread. Its path
+            # is that of its forward call.
+            ranges = [*entry.chain, text]
+        if entry.op and not STATE.ops_thread and not STATE.has_ops:
+            ranges.append(op_text(entry, module, args))
+        _push_all(backend, ranges)
+        entries.append(entry)
+        texts.append(text)
+        return len(ranges)
+
+    def _begin_model(
+        self, entry: Entry, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bool:
+        """Note the call of a model with markers; returns whether these have just ended."""
+        entry.calls += 1
+        flags = self._flags(module)
+        REFERENCE.call(module, is_training=all(flags))
+        if LIGHT.is_due and LIGHT.end_markers():
+            return True
+        LIGHT.see(call_key(entry.model, args, kwargs, self._tensor, *flags))
+        if entry.calls == CALLS_BEFORE_FLAGS:
+            note_training_flags()
+        if STATE.shapes == "first":
+            signature = _signature(args, kwargs, self._tensor, *flags)
+            STATE.record_shapes(wanted=_wants_shapes(entry, signature))
+        return False
+
+
+NOT_OPENED, MARKED_NOW = -1, -2
+QUIET = 1 << 30
+"""Added to the number of ranges of a model whose modules are not looked at."""
+
+
+def _open_quiet(text: str) -> int:
+    """Open the range of a model, whose modules are not looked at; empty text: none."""
+    if text and STATE.backend is not None:
+        STATE.backend.push(text)
+        _STACK.is_quiet = True
+        return QUIET + 1
+    _STACK.is_quiet = True
+    return QUIET
+
+
+def _push_all(backend: Backend, ranges: list[str]) -> None:
+    """Open ranges, all or none of them."""
+    opened = 0
+    try:
+        for text in ranges:
+            backend.push(text)
+            opened += 1
+    except BaseException:
+        for _ in range(opened):
+            backend.pop()
+        raise
+
+
+def close(opened: int) -> None:
+    """Close the ranges of a call."""
+    try:
+        if opened & QUIET:
+            _STACK.is_quiet = False
+        else:
+            _STACK.entries.pop()
+            _STACK.texts.pop()
+        if STATE.backend is not None:
+            for _ in range(opened & ~QUIET):
+                STATE.backend.pop()
+    except Exception as error:  # noqa: BLE001 - markers must never stop a training
+        report(error)
+
+
+def _wrapped(original: Callable[..., Any], opener: _Opener) -> Callable[..., Any]:
+    """Return the wrapper of ``nn.Module.__call__``.
+
+    It does what PyTorch's own function does instead of calling that, so that the calls of a
+    recursive model are no deeper than without it.
+    """
+    is_traced, open_ranges, stack = find_is_traced(), opener.open, _STACK
+    code = getattr(original, "__code__", None)
+    is_direct = code is not None and tuple(dict.fromkeys(code.co_names)) == _DIRECT
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_traced():
+            return original(self, *args, **kwargs)
+        opened = NOT_OPENED if stack.is_quiet else open_ranges(self, args, kwargs)
+        try:
+            if not is_direct:
+                return original(self, *args, **kwargs)
+            if self._compiled_call_impl is not None:
+                return self._compiled_call_impl(*args, **kwargs)
+            return self._call_impl(*args, **kwargs)
+        finally:
+            if opened != NOT_OPENED:
+                close(opened)
+
+    return call
 
 
 def _autocast_dtype(torch: Any) -> Callable[[], object]:
@@ -113,160 +346,6 @@ def _autocast_dtype(torch: Any) -> Callable[[], object]:
     return dtype
 
 
-def _data_type(
-    tensor: type, autocast_dtype: Callable[[], object]
-) -> Callable[[Entry, tuple[Any, ...]], object]:
-    """Return a function that returns the data type of the computation of a module."""
-
-    def data_type(entry: Entry, args: tuple[Any, ...]) -> object:
-        dtype = autocast_dtype() if entry.is_weighted else None
-        if dtype is None and args and isinstance(args[0], tensor):
-            dtype = args[0].dtype  # type: ignore[attr-defined]
-        return dtype
-
-    return data_type
-
-
-def _of_model(original: Callable[..., Any], of_torch: tuple[Any, ...]) -> Callable[..., Any]:
-    """Return the wrapper of a class of models, which is there while no module has markers."""
-    tensor, is_compiling, autocast_dtype, _, is_grad_enabled = of_torch
-    needed = (tensor, _data_type(tensor, autocast_dtype), is_grad_enabled)
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or CALLS.sees_all or REFERENCE.is_inside:
-            return original(self, *args, **kwargs)
-        if type(self).__name__ in TRANSPARENT:
-            return original(self, *args, **kwargs)
-        return timed(original, original, self, args, kwargs, needed)
-
-    call.__name__, call.__qualname__ = "__call__", "Module.__call__"
-    call.__wrapped__ = original  # type: ignore[attr-defined]
-    return call
-
-
-def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more functions would cost time
-    original: Callable[..., Any],
-    tensor: type,
-    is_compiling: Callable[[], bool],
-    autocast_dtype: Callable[[], object],
-    is_tracing: Callable[[], bool],
-    is_grad_enabled: Callable[[], bool],
-) -> Callable[..., Any]:
-    data_type = _data_type(tensor, autocast_dtype)
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0911, PLR0912, PLR0915
-        if is_compiling():
-            return original(self, *args, **kwargs)
-        if not STATE.on:
-            is_timed = STATE.is_held or STATE.is_light
-            if not is_timed or REFERENCE.is_inside or type(self).__name__ in TRANSPARENT:
-                return original(self, *args, **kwargs)
-            of_torch = (tensor, data_type, is_grad_enabled)
-            return timed(original, call, self, args, kwargs, of_torch)
-        if is_tracing():
-            return original(self, *args, **kwargs)
-        backend = STATE.backend
-        kind = type(self).__name__
-        if backend is None or kind in TRANSPARENT:
-            return original(self, *args, **kwargs)
-        stack = _STACK
-        entries, texts = stack.entries, stack.texts
-        around = entries[-1] if entries else None
-        if kind == COMPILED:
-            entry = NAMES.compiled(self)
-        else:
-            entry = NAMES.get(self) or NAMES.learn(self)
-            if entry is around and entry.stands_in:  # and was not compiled
-                return original(self, *args, **kwargs)
-        dtype = data_type(entry, args) if entry.is_leaf else None
-        site = _call_site() if STATE.call_sites else ""
-        label = NAMES.label(entry, around)
-        if around is None and entry.chain:
-            label = entry.label  # That of its forward call, in whose ranges it is called below.
-        text = entry.text(label, dtype, site)
-        opened = 1
-        if around is not None:
-            entry.chain, entry.label = tuple(texts), label
-        elif not entry.name:
-            entry.calls += 1
-            flags = (self.training, is_grad_enabled())
-            REFERENCE.call(self, is_training=all(flags))
-            if LIGHT.is_due and LIGHT.end_markers():
-                return call_unmarked(original, self, args, kwargs, text)
-            CALLS.models.add(type(self))
-            LIGHT.see(call_key(entry.root, args, kwargs, tensor, *flags))
-            if entry.calls == CALLS_BEFORE_FLAGS:
-                note_training_flags()
-            if STATE.shapes == "first":
-                signature = _signature(args, kwargs, tensor, *flags)
-                STATE.record_shapes(wanted=_wants_shapes(entry, signature))
-        else:
-            # Called outside its model, when a checkpoint is recomputed on another thread. Its path
-            # is that of its forward call.
-            for outer in entry.chain:
-                backend.push(outer)
-                opened += 1
-        backend.push(text)
-        if entry.op and not STATE.ops_thread and not STATE.has_ops:
-            backend.push(op_text(entry, self, args))
-            opened += 1
-        entries.append(entry)
-        texts.append(text)
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            entries.pop()
-            texts.pop()
-            for _ in range(opened):
-                backend.pop()
-
-    call.__name__, call.__qualname__ = "__call__", "Module.__call__"
-    call.__wrapped__ = original  # type: ignore[attr-defined]
-    return call
-
-
-def timed(
-    original: Callable[..., Any],
-    again: Callable[..., Any],
-    module: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    of_torch: tuple[type, Callable[..., object], Callable[[], bool]],
-) -> Any:
-    """Call a model while steps are timed; the modules in it are not looked at.
-
-    Args:
-        original: The function that is wrapped.
-        again: The wrapper, for a call that gets markers after all.
-        module: The model.
-        args: Its arguments.
-        kwargs: Its arguments by name.
-        of_torch: The type of tensors, and functions of PyTorch.
-    """
-    tensor, data_type, is_grad_enabled = of_torch
-    flags = (module.training, is_grad_enabled())
-    CALLS.models.add(type(module))
-    REFERENCE.call(module, is_training=all(flags))
-    if STATE.on:  # The collection begins with this call.
-        return again(module, *args, **kwargs)
-    text = ""
-    if STATE.is_light:
-        entry = _entry(module)
-        if not entry.name:  # Others are called on other threads, when a checkpoint is recomputed.
-            if LIGHT.resume_for(call_key(entry.root, args, kwargs, tensor, *flags)):
-                REFERENCE.is_repeated = True
-                return again(module, *args, **kwargs)
-            dtype = data_type(entry, args) if entry.is_leaf else None
-            text = entry.text(NAMES.label(entry, None), dtype)
-    return call_unmarked(original, module, args, kwargs, text)
-
-
-def _entry(module: Any) -> Entry:
-    if type(module).__name__ == COMPILED:
-        return NAMES.compiled(module)
-    return NAMES.get(module) or NAMES.learn(module)
-
-
 _OPENED: list[Entry] = []
 """Models whose ranges were opened for the capture of a graph."""
 
@@ -279,9 +358,10 @@ def begin_before_capture(*_: Any, **__: Any) -> None:
         return
     REFERENCE.reason = "graph_capture"
     REFERENCE.finish()
+    _STACK.is_quiet = False  # The modules of the model that is called have markers from now on.
     model = _called_model()
     if model is not None and STATE.on and STATE.backend is not None:
-        entry = _entry(model)
+        entry = NAMES.find(model)
         STATE.backend.push(entry.text(NAMES.label(entry, None), None))
         _OPENED.append(entry)
 
@@ -312,11 +392,14 @@ def _signature(
     """Return the flags and the shapes of all tensors in the arguments and in their collections."""
     shapes: list[Any] = list(flags)
     for value in (*args, *kwargs.values()):
-        if isinstance(value, tensor):
-            shapes.append(value.shape)  # type: ignore[attr-defined]
-        elif isinstance(value, (dict, list, tuple)):
-            parts = value.values() if isinstance(value, dict) else value
-            shapes += [part.shape for part in parts if isinstance(part, tensor)]  # type: ignore[attr-defined]
+        kind = type(value)
+        if issubclass(kind, tensor):
+            shapes.append(shape_of(value))
+        elif issubclass(kind, (dict, list, tuple)):
+            # As the builtin types do it: a class of the program may compute its items.
+            base = next(base for base in (dict, list, tuple) if issubclass(kind, base))
+            parts = dict.values(value) if base is dict else base.__iter__(value)
+            shapes += [shape_of(part) for part in parts if issubclass(type(part), tensor)]
     return tuple(shapes)
 
 

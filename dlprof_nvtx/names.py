@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import weakref
+import sys
+import threading
 from typing import Any
+
+from dlprof_nvtx.guard import ById, fields, has_parameters, submodules
 
 PREFIX = "torch.nn: "
 """Prefix of the text of module ranges: ``torch.nn: layer1.0.conv1 (Conv2d) {...}``."""
@@ -21,7 +24,7 @@ TRANSPARENT = frozenset(
         "CompiledModule",
     }
 )
-COMPILED = "OptimizedModule"
+_COMPILED = "OptimizedModule"
 """Class of a module that ``torch.compile`` returns; it represents the compiled module."""
 _WRAPPER_PARTS = re.compile(
     r"(?:^|\.)(?:_fsdp_wrapped_module|_checkpoint_wrapped_module|_orig_mod)(?=\.|$)"
@@ -45,29 +48,43 @@ _OPS = {
     "SiLU": "silu",
 }
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+UNKNOWN_SIZE = -1
+"""A size that is not a number, in a graph that is traced."""
 _WEIGHTED = re.compile(r"Conv|Linear|Bilinear|LSTM|GRU|RNN")
 
 
-class Entry:
-    """A module and its names.
+class Model:
+    """What the modules of a model share.
 
     Args:
-        module: The module, of which a weak reference is kept.
-        root: Number of its model.
+        label: Its name: the class, numbered from the second model with parameters on.
+        key: What calls of the same kernels have in common; it is never a number again.
+    """
+
+    def __init__(self, label: str, key: object) -> None:
+        self.label, self.key = label, key
+
+
+class Entry:
+    """A module's names.
+
+    Args:
+        module: The module, which is not kept.
+        model: Its model.
         name: Path in that model; empty for the model itself.
     """
 
-    def __init__(self, module: Any, root: int, name: str) -> None:
-        self.module = weakref.ref(module)
-        self.root = root
+    def __init__(self, module: Any, model: Model, name: str) -> None:
+        self.model = model
         self.name = name
         self.kind = type(module).__name__
+        values = fields(module)
         # Whether it is a layer that computes a matrix product or a convolution.
-        self.is_weighted = bool(_WEIGHTED.search(self.kind)) and hasattr(module, "_parameters")
-        self.is_leaf = next(module.children(), None) is None
+        self.is_weighted = bool(_WEIGHTED.search(self.kind)) and "_parameters" in values
+        self.is_leaf = not values.get("_modules")
         # Name of its op if the ops of PyTorch are not recorded; empty if it contains modules.
         self.op = f"torch.nn::{_op_name(self.kind)}" if self.is_leaf else ""
-        self.parameters = _parameters(module) if self.is_weighted else {}
+        self.parameters = _parameters(values) if self.is_weighted else {}
         self.chain: tuple[str, ...] = ()  # Texts of the ranges around its last call.
         self.label = ""  # Path below the innermost of them.
         self.calls = 0  # Number of its calls, for models.
@@ -99,9 +116,24 @@ def op_text(entry: Entry, module: Any, args: tuple[Any, ...]) -> str:
     """Return the text of a range for all work of a module, as PyTorch writes it for an op."""
     tensors = [args[0]] if args else []
     if entry.is_weighted:
-        tensors += [module._parameters.get(name) for name in ("weight", "bias")]
-    shapes = [list(getattr(tensor, "shape", ())) for tensor in tensors]
+        parameters = fields(module)["_parameters"]
+        tensors += [parameters.get(name) for name in ("weight", "bias")]
+    shapes = [list(shape_of(tensor)) for tensor in tensors]
     return f"{entry.op}, op_id = 0, sizes = {shapes}, input_op_ids = []"
+
+
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor; empty if it has none yet, or is none.
+
+    The sizes of traced tensors are symbols, whose comparison would change the trace.
+    """
+    if not issubclass(type(tensor), sys.modules["torch"].Tensor):
+        return ()
+    try:
+        sizes = tensor.shape
+    except RuntimeError:  # A parameter that is not initialized.
+        return ()
+    return tuple(size if type(size) is int else UNKNOWN_SIZE for size in sizes)
 
 
 def _op_name(kind: str) -> str:
@@ -109,66 +141,74 @@ def _op_name(kind: str) -> str:
     return _OPS.get(kind) or _HUMP.sub("_", kind).lower()
 
 
-def _parameters(module: Any) -> dict[str, Any]:
+def _parameters(values: dict[str, Any]) -> dict[str, Any]:
     """Return stride, padding and so on of a convolution."""
     found = {}
     for name in _PARAMETERS:
-        value = getattr(module, name, None)
+        value = values.get(name)
         if isinstance(value, tuple):
             value = list(value)
         if isinstance(value, (int, str, list)):
             found[name] = value
-    if getattr(module, "padding_mode", "zeros") != "zeros":
+    if values.get("padding_mode", "zeros") != "zeros":
         found["padding"] = 0  # another op does the padding
     return found
+
+
+def compiled_module(module: Any) -> Any:
+    """Return what ``torch.compile`` made a module of; None: it did not make this module."""
+    if type(module).__name__ != _COMPILED:
+        return None
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    kind = getattr(dynamo, _COMPILED, None)
+    if kind is None or not issubclass(type(module), kind):
+        return None  # A class of the program has this name.
+    return fields(module)["_modules"].get("_orig_mod")
 
 
 class Names:
     """Entries of modules; those of a model are made when it is called for the first time."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, Entry] = {}
-        self._labels: dict[int, str] = {}
-        self._roots_of_kind: dict[str, int] = {}
-        self._roots = 0
+        self._entries = ById()
+        self._models_of_kind: dict[str, int] = {}
+        self._models = 0
+        self._lock = threading.RLock()
 
-    def get(self, module: Any) -> Entry | None:
-        """Return the entry of a module; None if there is none."""
-        entry = self._entries.get(id(module))
-        # An id may be used again after its module was deleted.
-        return entry if entry is not None and entry.module() is module else None
-
-    def learn(self, module: Any) -> Entry:
-        """Make the entries of a model and of all modules in it."""
-        root = self._roots
-        self._roots += 1
-        self._labels[root] = self._root_label(module)
-        for name, child in module.named_modules():
-            self._entries[id(child)] = Entry(child, root, _WRAPPER_PARTS.sub("", name).strip("."))
-        own = Entry(module, root, "")
-        self._entries[id(module)] = own
-        return own
-
-    def compiled(self, module: Any) -> Entry:
-        """Return the entry of the module that a compiled module represents."""
-        original = module._orig_mod
-        entry = self.get(original) or self.learn(original)
-        entry.stands_in = True
+    def find(self, module: Any) -> Entry:
+        """Return the entry of a module, or of the module that it stands for."""
+        original = compiled_module(module)
+        named = module if original is None else original
+        entry: Entry = self._entries.get(named) or self._learn(named)
+        if original is not None:
+            entry.stands_in = True
         return entry
 
-    def _root_label(self, module: Any) -> str:
-        """Return the class name, numbered from the second model with parameters on."""
+    def _learn(self, module: Any) -> Entry:
+        """Make the entries of a model and of all modules in it."""
+        with self._lock:
+            model = self._model(module)
+            for name, child in submodules(module):
+                path = _WRAPPER_PARTS.sub("", name).strip(".")
+                self._entries.put(child, Entry(child, model, path))
+            own = Entry(module, model, "")
+            self._entries.put(module, own)
+            return own
+
+    def _model(self, module: Any) -> Model:
+        """Return a new model; those without parameters, such as losses, share name and key."""
         kind = type(module).__name__
-        if not any(True for _ in module.parameters()):
-            return kind
-        number = self._roots_of_kind[kind] = self._roots_of_kind.get(kind, 0) + 1
-        return kind if number == 1 else f"{kind}[{number}]"
+        if not has_parameters(module):
+            return Model(kind, (kind, sum(1 for _ in submodules(module))))
+        number = self._models_of_kind[kind] = self._models_of_kind.get(kind, 0) + 1
+        self._models += 1
+        return Model(kind if number == 1 else f"{kind}[{number}]", self._models)
 
     def label(self, entry: Entry, around: Entry | None) -> str:
         """Return the path of a module relative to the module around it."""
         if not entry.name:
-            return self._labels[entry.root]
-        if around is not None and around.root == entry.root and around.name:
+            return entry.model.label
+        if around is not None and around.model is entry.model and around.name:
             prefix = f"{around.name}."
             if entry.name.startswith(prefix):
                 return entry.name[len(prefix) :]

@@ -1,20 +1,17 @@
 """Functions of PyTorch that are replaced, and when: wrappers cost time also if they write nothing.
 
-While steps are timed without profiling, what only markers need is taken out again, and in steps
-without markers the calls of models are seen, not those of the modules in them: a wrapper of
-``nn.Module.__call__`` takes 1 to 3 us a module, which is several percent of a step that waits for
-the CPU.
+While steps are timed without profiling, what only markers need is taken out again: the wrapper of
+``nn.Module.__call__`` with all that a marker needs takes 1 to 3 us a module, which is several
+percent of a step that waits for the CPU.
 """
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Iterable
 from typing import Any
 
 _DYNAMO = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
-_UNPATCHED = "unpatched_nn_module_call"
+_UNPATCHED, _IMPLEMENTATION = "unpatched_nn_module_call", "_wrapped_call_impl"
 
 
 class Patches:
@@ -42,79 +39,47 @@ class Patches:
 
 
 class Calls:
-    """Which calls of modules the markers see: all, or those of some classes.
+    """Whether the markers see the calls of modules.
 
-    The wrapper of a class calls what the class would call without it, so that another package may
-    replace ``nn.Module.__call__`` meanwhile.
+    Only ``nn.Module`` is changed, never a class of the program, which may be pickled by value.
     """
 
     def __init__(self) -> None:
-        self.models: set[Any] = set()  # Classes of the models that were called.
-        self.sees_all = False
         self._module: Any = None  # ``nn.Module``.
         self._original: Any = None  # Its ``__call__``.
         self._wrapped: Any = None
-        self._wrap: Callable[[Any], Any] = lambda original: original
-        self._classes: dict[Any, tuple[Any, Any]] = {}  # Own ``__call__`` or None, and wrapper.
 
-    def patch(self, module: Any, wrapped: Any, wrap: Callable[[Any], Any]) -> None:
-        """Wrap the calls of all modules.
-
-        Args:
-            module: ``nn.Module``.
-            wrapped: The wrapper of its ``__call__``.
-            wrap: Returns the wrapper for ``__call__`` of a class.
-        """
+    def patch(self, module: Any, wrapped: Any) -> None:
+        """Wrap the calls of all modules: ``module`` is ``nn.Module``."""
         self._module, self._original = module, module.__call__
-        self._wrapped, self._wrap = wrapped, wrap
-        self.see_all()
+        self._wrapped = wrapped
+        self.put_back()
 
-    def see_all(self) -> None:
+    def original(self, call: Any) -> Any:
+        """Return what a function is without the wrapper."""
+        return self._original if call is self._wrapped else call
+
+    def put_back(self) -> None:
         """See the calls of all modules."""
-        self.sees_all = True
-        if self._module is None:
-            return
-        for kind, (own, wrapper) in self._classes.items():
-            if vars(kind).get("__call__") is not wrapper:
-                continue
-            if own is None:
-                del kind.__call__
-            else:
-                kind.__call__ = own
-        self._classes.clear()
         self._replace(self._original, self._wrapped)
 
-    def see(self, kinds: Iterable[Any]) -> None:
-        """See the calls of these classes only; all, if something else has wrapped them too."""
-        if self._module is None or not self._replace(self._wrapped, self._original):
-            return
-        self.sees_all = False
-        for kind in kinds:
-            own = vars(kind).get("__call__")
-            inherited = functools.partial(_inherited, kind)
-            wrapper = self._wrap(inherited if own is None else own)
-            try:
-                kind.__call__ = wrapper
-            except (AttributeError, TypeError):  # A class of another language.
-                self.see_all()
-                return
-            self._classes[kind] = own, wrapper
+    def take_out(self) -> bool:
+        """See no calls; all, if something else has wrapped them too. Returns whether any were."""
+        return self._replace(self._wrapped, self._original)
 
     def _replace(self, before: Any, after: Any) -> bool:
-        if self._module.__call__ is not before:
+        if self._module is None or self._module.__call__ is not before:
             return False
         self._module.__call__ = after
+        # Its other name, by which it is pickled.
+        if vars(self._module).get(_IMPLEMENTATION) is before:
+            setattr(self._module, _IMPLEMENTATION, after)
         # TorchDynamo compares with the function that was there when it was imported.
         for name in _DYNAMO:
             dynamo: Any = sys.modules.get(name)
             if dynamo is not None and vars(dynamo).get(_UNPATCHED) is before:
                 setattr(dynamo, _UNPATCHED, after)
         return True
-
-
-def _inherited(kind: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a module as without a wrapper of its class."""
-    return super(kind, module).__call__(*args, **kwargs)
 
 
 PATCHES = Patches()

@@ -16,6 +16,7 @@ import threading
 from types import ModuleType
 from typing import Any
 
+from dlprof_nvtx.guard import guarded, report
 from dlprof_nvtx.imports import after_import
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE
@@ -56,15 +57,27 @@ class phase:
         self._opened = False
 
     def __enter__(self) -> phase:
+        try:
+            self._begin()
+        except Exception as error:  # noqa: BLE001 - markers must never stop a training
+            report(error)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._end()
+        except Exception as error:  # noqa: BLE001 - markers must never stop a training
+            report(error)
+
+    def _begin(self) -> None:
         if REFERENCE.is_held:
             REFERENCE.phase = self._name
         if (STATE.on or STATE.is_light) and STATE.backend is not None:
             self._text = self._text or phase_text(self._name, self._tokens, self._sequences)
             STATE.backend.push(self._text)
             self._opened = True
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def _end(self) -> None:
         if REFERENCE.is_held and REFERENCE.clock == "call":
             REFERENCE.phase = ""  # The next call may be of no phase.
         if self._opened and STATE.backend is not None:
@@ -129,15 +142,12 @@ def mark_generation(module: ModuleType) -> None:
     if owner is None or condition is None:
         return
 
+    step = guarded(_step)
+
     @functools.wraps(condition)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         goes_on = condition(self, *args, **kwargs)
-        if _ACTIVE.active:
-            loop = _ACTIVE.active[-1]
-            if goes_on:
-                loop.step()
-            else:
-                loop.end()
+        step(goes_on)
         return goes_on
 
     setattr(owner, _CONDITION, checked)
@@ -147,6 +157,15 @@ def mark_generation(module: ModuleType) -> None:
     for name in _ASSISTED:
         if name in vars(owner):
             setattr(owner, name, _without_loops(getattr(owner, name)))
+
+
+def _step(goes_on: Any) -> None:
+    if _ACTIVE.active:
+        loop = _ACTIVE.active[-1]
+        if goes_on:
+            loop.step()
+        else:
+            loop.end()
 
 
 def _without_loops(function: Any) -> Any:
@@ -174,20 +193,33 @@ def _cached(arguments: dict[str, Any]) -> int:
 
 
 def _with_loop(function: Any) -> Any:
+    begin, end = guarded(_begin_loop), guarded(_end_loop)
+
     @functools.wraps(function)
     def looped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        shape: Any = getattr(args[0] if args else kwargs.get("input_ids"), "shape", ())
-        if len(shape) != 2 or _ACTIVE.is_assisted:
+        loop = begin(args, kwargs)
+        if loop is None:
             return function(self, *args, **kwargs)
-        loop = _Loop(int(shape[0]), int(shape[1]) - _cached(kwargs))
-        _ACTIVE.active.append(loop)
         try:
             return function(self, *args, **kwargs)
         finally:
-            _ACTIVE.active.pop()
-            loop.end()
+            end(loop)
 
     return looped
+
+
+def _begin_loop(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Loop | None:
+    shape: Any = getattr(args[0] if args else kwargs.get("input_ids"), "shape", ())
+    if len(shape) != 2 or _ACTIVE.is_assisted:
+        return None
+    loop = _Loop(int(shape[0]), int(shape[1]) - _cached(kwargs))
+    _ACTIVE.active.append(loop)
+    return loop
+
+
+def _end_loop(loop: _Loop) -> None:
+    _ACTIVE.active.pop()
+    loop.end()
 
 
 # --- Trainer --------------------------------------------------------------------------------------
@@ -202,14 +234,20 @@ def mark_trainer(module: ModuleType) -> None:
 
 
 def _with_phase(function: Any, name: str) -> Any:
+    of_inputs = guarded(_phase_of)
+
     @functools.wraps(function)
     def named(self: Any, *args: Any, **kwargs: Any) -> Any:
-        inputs: Any = args[1] if len(args) > 1 else kwargs.get("inputs")
-        ids = inputs.get("input_ids") if hasattr(inputs, "get") else None
-        shape: Any = getattr(ids, "shape", ())
-        is_text = len(shape) == 2
-        tokens, sequences = (shape[0] * shape[1], shape[0]) if is_text else (None, None)
-        with phase(name, tokens=tokens, sequences=sequences):
+        with of_inputs(name, args, kwargs) or phase(name):
             return function(self, *args, **kwargs)
 
     return named
+
+
+def _phase_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> phase:
+    inputs: Any = args[1] if len(args) > 1 else kwargs.get("inputs")
+    ids = inputs.get("input_ids") if hasattr(inputs, "get") else None
+    shape: Any = getattr(ids, "shape", ())
+    is_text = len(shape) == 2
+    tokens, sequences = (shape[0] * shape[1], shape[0]) if is_text else (None, None)
+    return phase(name, tokens=tokens, sequences=sequences)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from dlprof_nvtx.guard import ById, guarded
 from dlprof_nvtx.light import LIGHT, STEP, WRITTEN
 from dlprof_nvtx.patches import PATCHES
 from dlprof_nvtx.settings import note_config
@@ -22,6 +23,8 @@ def patch() -> None:
     emit: Any = profiler.emit_nvtx
     enter, leave = emit.__enter__, emit.__exit__
 
+    after_enter, before_leave = guarded(_count_foreign), guarded(_uncount_foreign)
+
     @functools.wraps(enter)
     def enter_emit(self: Any) -> Any:
         if self.enabled and STATE.on and STATE.ops_thread:
@@ -29,9 +32,7 @@ def patch() -> None:
             self._dlprof_skipped = True
             return self
         entered = enter(self)
-        if self.enabled:
-            STATE.foreign_ops += 1
-            note_config({"emit_nvtx": True})
+        after_enter(self)
         return entered
 
     @functools.wraps(leave)
@@ -39,12 +40,22 @@ def patch() -> None:
         if getattr(self, "_dlprof_skipped", False):
             self._dlprof_skipped = False
             return False
-        if self.enabled and STATE.foreign_ops:
-            STATE.foreign_ops -= 1
+        before_leave(self)
         return leave(self, *details)
 
     emit.__enter__, emit.__exit__ = enter_emit, leave_emit
     _mark_functions(profiler.record_function)
+
+
+def _count_foreign(emit: Any) -> None:
+    if emit.enabled:
+        STATE.foreign_ops += 1
+        note_config({"emit_nvtx": True})
+
+
+def _uncount_foreign(emit: Any) -> None:
+    if emit.enabled and STATE.foreign_ops:
+        STATE.foreign_ops -= 1
 
 
 def _mark_functions(owner: Any) -> None:
@@ -53,15 +64,11 @@ def _mark_functions(owner: Any) -> None:
     The optimizers and data loaders of PyTorch use it; their ranges mark the iterations.
     """
     enter, leave = owner.__enter__, owner.__exit__
+    before, after = guarded(_open_function), guarded(_close_function)
 
     @functools.wraps(enter)
     def entered(self: Any) -> Any:
-        is_written = (STATE.on and not STATE.record_ops and not STATE.has_ops) or (
-            STATE.is_light and str(self.name).startswith(WRITTEN)
-        )
-        if is_written and STATE.backend is not None:
-            STATE.backend.push(str(self.name))
-            self._dlprof_pushed = True
+        before(self)
         return enter(self)
 
     @functools.wraps(leave)
@@ -69,14 +76,29 @@ def _mark_functions(owner: Any) -> None:
         try:
             return leave(self, *details)
         finally:
-            if getattr(self, "_dlprof_pushed", False) and STATE.backend is not None:
-                self._dlprof_pushed = False
-                STATE.backend.pop()
-            if LIGHT.is_due and str(self.name).startswith(STEP):
-                LIGHT.end_markers()
+            after(self)
 
     PATCHES.set(owner, "__enter__", entered)
     PATCHES.set(owner, "__exit__", left)
+
+
+_PUSHED = ById()
+
+
+def _open_function(function: Any) -> None:
+    is_written = (STATE.on and not STATE.record_ops and not STATE.has_ops) or (
+        STATE.is_light and str(function.name).startswith(WRITTEN)
+    )
+    if is_written and STATE.backend is not None:
+        STATE.backend.push(str(function.name))
+        _PUSHED.put(function, True)
+
+
+def _close_function(function: Any) -> None:
+    if _PUSHED.pop(function) and STATE.backend is not None:
+        STATE.backend.pop()
+    if LIGHT.is_due and str(function.name).startswith(STEP):
+        LIGHT.end_markers()
 
 
 _WARNED: list[bool] = []
@@ -101,12 +123,11 @@ def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
     if enter is None:
         return
 
+    before, after = guarded(_suspend), guarded(_resume)
+
     @functools.wraps(enter)
     def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
-        note_config({"autograd_profile": True})
-        _warn_of_own_collector()
-        STATE.suspended += 1
-        STATE.disable_ops()
+        before()
         return enter(self, *args, **kwargs)
 
     @functools.wraps(leave)
@@ -114,10 +135,21 @@ def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
         try:
             return leave(self, *args, **kwargs)
         finally:
-            if STATE.suspended:
-                STATE.suspended -= 1
-                if STATE.on:
-                    STATE.enable_ops()
+            after()
 
     setattr(owner, enter_name, entered)
     setattr(owner, leave_name, left)
+
+
+def _suspend() -> None:
+    note_config({"autograd_profile": True})
+    _warn_of_own_collector()
+    STATE.suspended += 1
+    STATE.disable_ops()
+
+
+def _resume() -> None:
+    if STATE.suspended:
+        STATE.suspended -= 1
+        if STATE.on:
+            STATE.enable_ops()

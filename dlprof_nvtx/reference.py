@@ -14,11 +14,13 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dlprof_nvtx.guard import guarded, has_parameters
 from dlprof_nvtx.program import has_loop
 
 FOLDER_VARIABLE = "DLPROF_REFERENCE"
@@ -44,7 +46,13 @@ UNKNOWN_LOOP_NS, UNKNOWN_LOOP_MOST = 500_000_000, 14
 """While less time has passed, more even steps are taken, but no more than so many in all."""
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
-MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 20.0
+MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 2.0
+LOOP = "loop"
+"""Begin of the name of the file that says that a process has a loop."""
+_NO_ANSWER = (
+    f"dlprof_nvtx: dlprof did not answer within {WAIT_S:.0f} s; the program goes on, and what is "
+    "recorded may begin later"
+)
 
 
 class Reference:
@@ -53,12 +61,12 @@ class Reference:
     def __init__(self) -> None:
         self.folder = os.environ.get(FOLDER_VARIABLE, "")
         self.is_held = False  # Whether neither markers nor collection are active yet.
-        self.is_inside = False  # Whether a model is being called, while that counts steps.
-        self.clock = ""  # What ends a step: ``optimizer`` or ``call``.
+        self.clock = ""  # What ends a step: ``optimizer``, ``call`` or ``compiled``.
         self.wanted = DEFAULT_STEPS
         self.is_asked = False  # Whether the user named the number of steps.
         self.owner: int | None = None  # ``id`` of the optimizer or model that ends a step.
-        self.training_calls = 0
+        self.calls = 0  # Of the model that ends a step.
+        self.training_calls = 0  # Of these in training.
         self.ticks: list[tuple[int, Any, str]] = []  # Time, CUDA event, name of a phase.
         self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
         self.found = 0  # Number of ticks when the loop was found; 0: not yet.
@@ -75,7 +83,9 @@ class Reference:
         self.on_found: Callable[[], None] | None = None  # Called where the loop is found.
         self.reason = ""
         self.pid = 0
+        self.has_loop = False  # Whether this process has begun a loop.
         self._written_s = 0.0
+        self._ticking = threading.Lock()  # Never waited for: another thread may hold it at a fork.
 
     def hold(self) -> bool:
         """Wait with the markers, if ``dlprof`` waits with the collection and a loop may come."""
@@ -87,7 +97,8 @@ class Reference:
             return False
         if not text and not has_loop():
             self.reason = "no_loop"
-            self._begin()
+            if not self._has_holding_ancestor():
+                self._begin()
             return False
         self.is_held = self._write_file(f"hold.{self.pid}", "")
         return self.is_held
@@ -96,18 +107,40 @@ class Reference:
         """Begin the collection at once: this process cannot have markers."""
         self.pid, self.reason = os.getpid(), reason
         if self.folder and not self._path(STARTED).exists():
-            self._begin()
+            if not self._has_holding_ancestor():
+                self._begin()
             self.write()
 
     def begin_in_child(self) -> None:
-        """Let a forked process, which has no markers, begin the collection if it uses CUDA."""
+        """Let a forked process, which has no markers, begin the collection if it uses CUDA.
+
+        It does not if the process that forked it has a loop, whose steps are timed.
+        """
         if self.is_held and self.pid != os.getpid():
             self.is_held = False
             torch: Any = sys.modules["torch"]
-            torch.cuda._lazy_call(self._begin)
+            torch.cuda._lazy_call(guarded(self._begin))
+
+    def _has_holding_ancestor(self) -> bool:
+        """Whether a process that started this one times its steps, or will: it decides."""
+        try:
+            held = {int(path.suffix[1:]) for path in Path(self.folder).glob("hold.*")}
+        except (OSError, ValueError):
+            return False
+        return not held.isdisjoint(_ancestors())
+
+    def _has_looping_ancestor(self) -> bool:
+        return any(self._path(f"{LOOP}.{pid}").exists() for pid in _ancestors())
+
+    def _note_loop(self) -> None:
+        """Tell processes that this one starts that it has a loop."""
+        if self.folder and not self.has_loop:
+            self.has_loop = True
+            self._write_file(f"{LOOP}.{self.pid}", "")
 
     def fetch(self, loader: Any) -> None:
         """Count a batch; a data loader with few batches is collected from its first one."""
+        self._note_loop()
         if self.fetched == 0:
             self.batches = _length(loader)
             if self.batches is not None and self.batches <= SHORT_LOOP:
@@ -117,9 +150,24 @@ class Reference:
 
     def step(self, optimizer: Any) -> None:
         """End a step, after a step of an optimizer."""
-        if self.owner is None or self.clock == "call":
-            self.clock, self.owner, self.ticks, self.found = "optimizer", id(optimizer), [], 0
+        if self.owner is None or self.clock != "optimizer":
+            self._follow("optimizer", optimizer)
         if self.owner == id(optimizer):
+            self._tick(self.ticks)
+
+    def _follow(self, clock: str, owner: Any) -> None:
+        self.clock, self.owner, self.ticks, self.found = clock, id(owner), [], 0
+
+    def end_compiled(self, function: Any) -> None:
+        """End a step where a compiled function returns, if only such functions are called.
+
+        Optimizers' steps in it, and calls of models in it, are compiled too. A model that is called
+        in training beside it is of the same step; in inference the calls of the model are steps.
+        """
+        is_of_step = self.clock == "call" and self.training_calls == self.calls
+        if self.owner is None or is_of_step:
+            self._follow("compiled", function)
+        if self.clock == "compiled" and self.owner == id(function):
             self._tick(self.ticks)
 
     def call(self, model: Any, *, is_training: bool) -> None:
@@ -127,19 +175,26 @@ class Reference:
         if self.is_repeated or self.clock == "optimizer":
             self.is_repeated = False
             return
-        if self.owner is None:
-            if not _has_parameters(model):
+        if self.owner is None or (self.clock == "compiled" and not is_training):
+            if not has_parameters(model):
                 return
-            self.clock, self.owner = "call", id(model)
+            self._follow("call", model)
         if self.owner != id(model):
             return
+        self.calls += 1
         self.training_calls += is_training
         if not is_training or self.training_calls > CALLS_PER_STEP:
             self._tick(self.ticks)
 
     def _tick(self, ticks: list[tuple[int, Any, str]]) -> None:
-        if _is_capturing():
-            return
+        if not _is_capturing() and self._ticking.acquire(blocking=False):
+            try:
+                self._tick_once(ticks)
+            finally:
+                self._ticking.release()
+
+    def _tick_once(self, ticks: list[tuple[int, Any, str]]) -> None:
+        self._note_loop()
         if self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
             self.finish()  # Another process has begun the collection.
         elif self.is_held:
@@ -212,13 +267,17 @@ class Reference:
         self.write()
 
     def _begin(self) -> None:
-        """Ask for the collection and wait until it has begun."""
-        if not self._write_file(f"start.{os.getpid()}", ""):
+        """Ask for the collection, and wait a little until it has begun."""
+        if self._has_looping_ancestor() or not self._write_file(f"start.{os.getpid()}", ""):
+            return
+        if _begin_own():
             return
         deadline = time.monotonic() + WAIT_S
-        while not self._path(STARTED).exists() and time.monotonic() < deadline:
+        while not self._path(STARTED).exists():
+            if time.monotonic() > deadline:
+                print(_NO_ANSWER, file=sys.stderr)
+                return
             time.sleep(0.005)
-        _begin_own()
 
     def _keep(self) -> None:
         """Keep the times of the steps since the loop was found; the GPU is not waited for."""
@@ -281,8 +340,23 @@ class Reference:
         return True
 
 
-def _begin_own() -> None:
-    """Let dlprof's own collector begin in this process now, where it is loaded."""
+def _ancestors() -> set[int]:
+    """Processes that started this one, as far as the system tells."""
+    found: set[int] = set()
+    pid = os.getppid()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        try:
+            # The program's name, in parentheses, may contain anything.
+            words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            pid = int(words[1])
+        except (OSError, ValueError, IndexError):
+            break
+    return found
+
+
+def _begin_own() -> bool:
+    """Let dlprof's own collector begin in this process now; returns whether it is loaded."""
     library = os.environ.get("NVTX_INJECTION64_PATH", "")
     if library and os.environ.get("DLPROF_COLLECT"):
         import ctypes
@@ -290,7 +364,9 @@ def _begin_own() -> None:
         try:
             ctypes.CDLL(library).dlprof_collector_begin()
         except (OSError, AttributeError):  # It begins soon by itself.
-            return
+            return False
+        return True
+    return False
 
 
 def _gaps(times: list[int]) -> list[int]:
@@ -320,14 +396,6 @@ def _length(loader: Any) -> int | None:
         return len(loader)
     except Exception:  # noqa: BLE001 - the script's own method may raise anything
         return None
-
-
-def _has_parameters(model: Any) -> bool:
-    """Whether a model has parameters; it may have a method of its own for them."""
-    try:
-        return any(True for _ in model.parameters())
-    except Exception:  # noqa: BLE001 - the script's own method may raise anything
-        return True
 
 
 def _is_even(ticks: list[tuple[int, Any, str]]) -> bool:

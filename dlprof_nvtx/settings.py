@@ -11,16 +11,17 @@ import json
 import os
 import sys
 import time
-import weakref
 from typing import Any
 
+from dlprof_nvtx.guard import ById, fields, guarded
+from dlprof_nvtx.names import shape_of
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE, wrap
 
 REPEAT_S = 2.0
 _NOTED: dict[str, None] = {}
 _SEEN: set[str] = set()
-_OPTIMIZERS: weakref.WeakSet[Any] = weakref.WeakSet()
+_OPTIMIZERS = ById()
 _LAST_REPEAT = [0.0]
 _PEAKS: dict[int, int] = {}
 
@@ -137,8 +138,8 @@ def patch() -> None:
     except ImportError:  # PyTorch 2.0: the flags are unknown
         pass
     else:
-        register_optimizer_step_pre_hook(_count_step)
-        register_optimizer_step_post_hook(_end_step)
+        register_optimizer_step_pre_hook(guarded(_count_step))
+        register_optimizer_step_post_hook(guarded(_end_step))
     # Also when gradients are cleared, because gradient scalers skip steps.
     wrap(torch.optim.Optimizer, "zero_grad", before=_observe, is_marker=True)
     autocast = torch.amp.autocast_mode.autocast
@@ -165,8 +166,8 @@ def _end_step(optimizer: Any, *_: Any, **__: Any) -> None:
 def _observe(optimizer: Any, *_: Any, **__: Any) -> None:
     if STATE.on:
         note_training_flags()
-        if optimizer not in _OPTIMIZERS:
-            _OPTIMIZERS.add(optimizer)
+        if not _OPTIMIZERS.get(optimizer):
+            _OPTIMIZERS.put(optimizer, True)
             _note_optimizer(optimizer)
     elif not STATE.is_light:
         return
@@ -176,18 +177,24 @@ def _observe(optimizer: Any, *_: Any, **__: Any) -> None:
 
 
 def _note_optimizer(optimizer: Any) -> None:
-    defaults = optimizer.defaults
+    values = fields(optimizer)
+    defaults = values.get("defaults") or {}
     choices = {name: defaults[name] for name in ("foreach", "fused") if name in defaults}
     note_config({"name": type(optimizer).__name__, **choices}, "optimizer")
+    for group in values.get("param_groups") or ():
+        for weight in group["params"]:
+            shape = shape_of(weight)
+            # A filter of one pixel or one channel has both layouts.
+            if len(shape) == 4 and min(shape[1], shape[2] * shape[3]) > 1:
+                note_config({"channels_last": _is_channels_last(weight)})
+                return
+
+
+def _is_channels_last(weight: Any) -> bool:
     import torch
 
-    for group in optimizer.param_groups:
-        for weight in group["params"]:
-            # A filter of one pixel or one channel has both layouts.
-            if len(weight.shape) == 4 and min(weight.shape[1], weight.shape[2:].numel()) > 1:
-                is_last = weight.is_contiguous(memory_format=torch.channels_last)
-                note_config({"channels_last": is_last})
-                return
+    with torch._C.DisableTorchFunction():
+        return bool(weight.is_contiguous(memory_format=torch.channels_last))
 
 
 def _note_autocast(region: Any) -> None:

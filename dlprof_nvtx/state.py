@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dlprof_nvtx.guard import guarded
 from dlprof_nvtx.patches import PATCHES
 
 
@@ -121,14 +122,15 @@ def wrap(
         is_marker: Whether only markers need this: not while steps are timed without profiling.
     """
     function = getattr(owner, name)
+    begin, end = before and guarded(before), after and guarded(after)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if before is not None:
-            before(*args, **kwargs)
+        if begin is not None:
+            begin(*args, **kwargs)
         result = function(*args, **kwargs)
-        if after is not None:
-            after(*args, **kwargs)
+        if end is not None:
+            end(*args, **kwargs)
         return result
 
     if is_marker:

@@ -180,7 +180,7 @@ def test_a_failing_model_leaves_no_range_open(begin: Begin) -> None:
     with pytest.raises(KeyError):
         Fails()(torch.ones(1))
     assert recorder.open == []
-    assert not REFERENCE.is_inside
+    assert not modules._STACK.is_quiet
 
 
 def test_a_compiled_call_of_a_model_is_a_call_of_the_model(begin: Begin) -> None:

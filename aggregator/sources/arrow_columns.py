@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from aggregator.sources.formats import corrupt
 from aggregator.system.arrow_arrays import to_numpy
-from aggregator.system.arrow_compute import as_bytes, cast
 from aggregator.system.sqlite_arrow import ArrowConnection, raise_interrupt
 from aggregator.system.sqlite_uri import read_only_uri
 
@@ -37,8 +36,14 @@ def integers(column: pa.Array) -> Int64:
 
     They are copied: a view would keep the whole batch in memory, texts included.
     """
-    numbers: Int64 = to_numpy(column if column.type == pa.int64() else cast(column, pa.int64()))
+    numbers: Int64 = to_numpy(column if column.type == pa.int64() else column.cast(pa.int64()))
     return numbers.copy()
+
+
+def as_bytes(texts: pa.Array) -> pa.Array:
+    """View texts as byte strings."""
+    is_same = pa.types.is_string(texts.type) or pa.types.is_binary(texts.type)
+    return texts.view(pa.binary()) if is_same else texts.cast(pa.binary())
 
 
 def decoded(column: pa.Array) -> list[str]:

@@ -11,18 +11,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from aggregator.profile.arrays import Bool, Bytes, Int32, Int64
-from aggregator.sources.arrow_columns import integers
+from aggregator.sources.arrow_columns import as_bytes, integers
 from aggregator.system.arrow_arrays import from_numpy, from_values, to_numpy
-from aggregator.system.arrow_compute import (
-    are_digits,
-    as_bytes,
-    cast,
-    dictionary_encode,
-    find_substring,
-    take,
-)
 from aggregator.system.untrusted_json import read_count
 
 _SEQ, _OP_ID = b"seq = ", b"op_id = "
@@ -53,9 +46,7 @@ def split_texts(texts: pa.Array) -> RangeTexts:
 
 
 def _split_any(raw: pa.Array) -> RangeTexts:
-    import pyarrow.compute as pc  # noqa: PLC0415 - slow, and for texts of other programs only
-
-    empty = cast(from_values([b""]), pa.binary())[0]
+    empty = from_values([b""]).cast(pa.binary())[0]
     head, rest = _split_once(raw, b", ")
     has_seq = _starts_with(rest, _SEQ)
     attributed = has_seq | _starts_with(rest, _OP_ID)
@@ -65,7 +56,7 @@ def _split_any(raw: pa.Array) -> RangeTexts:
     sizes, _ = _split_once(after_sizes, _INPUTS)
     usable = pc.if_else(mask, pc.coalesce(sizes, empty), empty)
     rows, start = np.flatnonzero(has_seq), len(_SEQ)
-    digits = pc.binary_slice(take(rest, rows), start, start + MAX_DIGITS)
+    digits = pc.binary_slice(rest.take(from_numpy(rows)), start, start + MAX_DIGITS)
     digits, _ = _split_once(digits, b",")
     return RangeTexts(
         name=name.dictionary_encode(),
@@ -83,19 +74,19 @@ def _split_usual(raw: pa.Array) -> RangeTexts | None:
     name_end, seq_start, seq_end = bounds[:, 1], bounds[:, 2], bounds[:, 3]
     ends = np.append(bounds.ravel(), offsets[-1:])
     pieces = pa.Array.from_buffers(pa.binary(), bounds.size, [None, pa.py_buffer(ends), buffer])
-    name = dictionary_encode(take(pieces, np.arange(0, bounds.size, _BOUNDS)))
+    name = pieces.take(from_numpy(np.arange(0, bounds.size, _BOUNDS))).dictionary_encode()
     # Such a name ends at its first comma.
-    has_comma = to_numpy(find_substring(name.dictionary, b", ")) >= 0
+    has_comma = to_numpy(pc.find_substring(name.dictionary, b", ")) >= 0
     if (has_comma[to_numpy(name.indices)] & (name_end < offsets[1:])).any():
         return None
     rows = np.flatnonzero(seq_start > name_end)
-    digits = take(pieces, _BOUNDS * rows + 2).view(pa.string())
+    digits = pieces.take(from_numpy(_BOUNDS * rows + 2)).view(pa.string())
     if (seq_end - seq_start > MAX_DIGITS).any() or not _are_digits(digits):
         return None
     return RangeTexts(
         name=name,
         seq=_sequence_numbers(rows, digits, len(raw)),
-        sizes=dictionary_encode(take(pieces, np.arange(4, bounds.size, _BOUNDS))),
+        sizes=pieces.take(from_numpy(np.arange(4, bounds.size, _BOUNDS))).dictionary_encode(),
     )
 
 
@@ -178,8 +169,6 @@ def _offsets(texts: pa.Array) -> Int32:
 
 def _split_once(texts: pa.Array, separator: bytes) -> tuple[pa.Array, pa.Array]:
     """Texts before and after the first separator (null without a separator)."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
     parts = pc.split_pattern(texts, pattern=separator, max_splits=1)
     offsets = to_numpy(parts.offsets)
     count = np.diff(offsets)
@@ -190,8 +179,6 @@ def _split_once(texts: pa.Array, separator: bytes) -> tuple[pa.Array, pa.Array]:
 
 
 def _starts_with(texts: pa.Array, prefix: bytes) -> Bool:
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
     found = pc.starts_with(texts, pattern=prefix)
     result: Bool = to_numpy(pc.coalesce(found, _FALSE))
     return result
@@ -213,7 +200,7 @@ def _sequence_numbers(rows: Int64, digits: pa.Array, num_rows: int) -> Int64:
 
 
 def _are_digits(texts: pa.Array) -> bool:
-    return bool(to_numpy(are_digits(texts)).all())
+    return bool(to_numpy(pc.ascii_is_decimal(texts)).all())
 
 
 def _counters(texts: pa.Array) -> list[int]:

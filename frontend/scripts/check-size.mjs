@@ -7,7 +7,7 @@ const ENTRY = "src/main.tsx";
 const out = new URL("../../viewer/static/dlprof/", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL(".vite/manifest.json", out), "utf8"));
 
-const files = new Set(["theme-boot.js", "early.js"]);
+const files = new Set(["theme-boot.js"]);
 const visit = (key) => {
   const chunk = manifest[key];
   if (!chunk || files.has(chunk.file)) return;

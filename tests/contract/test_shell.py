@@ -49,7 +49,6 @@ def test_the_page_loads_what_the_build_made(api: ApiClient, static_files: Path) 
         page.index(part)
         for part in (
             '<script src="/static/dlprof/theme-boot.js">',
-            '<script src="/static/dlprof/early.js">',
             '<link rel="stylesheet" href="/static/dlprof/assets/shared.css">',
             '<link rel="stylesheet" href="/static/dlprof/assets/main.css">',
             '<link rel="modulepreload" href="/static/dlprof/assets/shared.js">',

@@ -1,7 +1,6 @@
 /** Talks to /api/v1 on the same host. Every failure comes out as an ApiError. */
 
 import { language, t } from "../i18n";
-import { takeEarly } from "./early";
 import type { ApiErrorBody } from "./lists";
 import { currentSource } from "./source";
 
@@ -96,9 +95,7 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
 }
 
 export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
-  const ask = () => request<T>(url, { headers: WANTED, signal: signal ?? null });
-  const early = takeEarly(url);
-  return early === null ? ask() : early.then((answer) => answer as T, ask);
+  return request<T>(url, { headers: WANTED, signal: signal ?? null });
 }
 
 /** The body of a reply as bytes. */

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aggregator.replay.rank_calls import Calls, arrange
-from aggregator.replay.rank_steps import rank_steps
+from aggregator.replay.rank_steps import call_times, steps_of_calls
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks
 from tests.replay.simulated_job import Float64, Job, simulate, speeds
 
@@ -33,7 +33,7 @@ def random_job(seed: int) -> Job:
 def analyzed(job: Job, factor: Float64, seed: int) -> tuple[SlowRanks, Float64]:
     events, ends = simulate(job, factor, seed)
     group = np.ones((job.buckets, job.ranks), dtype=np.int64)
-    return find_slow_ranks(rank_steps(events, group)), np.diff(ends)
+    return find_slow_ranks(steps_of_calls(map(call_times, events), group)), np.diff(ends)
 
 
 @pytest.mark.parametrize("injected", INJECTIONS)

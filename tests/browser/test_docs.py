@@ -28,13 +28,6 @@ def test_a_table_explains_its_columns(
     expect(page).not_to_have_url(re.compile("docs="))
 
 
-def test_the_documentation_is_chinese_too(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="iterations", docs="iterations", lang="zh"))
-    dialog = page.get_by_role("dialog", name="迭代")
-    expect(dialog.get_by_role("article")).to_have_attribute("lang", "zh")
-    expect(dialog).to_contain_text("关键节点")
-
-
 def test_an_info_icon_leads_to_the_page_of_its_view(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     about = page.get_by_role("button", name="About GPU busy").first

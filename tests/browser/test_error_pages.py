@@ -6,7 +6,6 @@ while the viewer runs.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -115,33 +114,3 @@ def test_a_lost_file_leads_to_the_other_profiles(
     expect(others).to_have_count(2)
     others.nth(1).click()
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_bad_parameters(
-    page: Page,
-    viewer: Viewer,
-    language: str,
-    theme: str,
-    find_violations: object,
-) -> None:
-    titles = {"en": "Bad parameters in the address", "zh": "地址中的参数有误"}
-    page.goto(viewer.address(aggregation="seven", lang=language))
-    found = alert(page, titles[language])
-    expect(found).to_contain_text("BAD_ADDRESS")
-    expect(page.locator("html")).to_have_attribute("data-theme", theme)
-    assert callable(find_violations)
-    assert find_violations(page) == []
-    name = "Open the dashboard" if language == "en" else "仪表板"
-    found.get_by_role("button", name=re.compile(name)).click()
-    expect(page.get_by_role("alert")).to_have_count(0)
-
-
-def test_a_servers_error_is_shown_in_chinese(
-    page: Page, viewer_of_a_copy: Viewer, watch: Watch
-) -> None:
-    watch.expect(r"status of 4\d\d")
-    viewer_of_a_copy.database.unlink()
-    page.goto(viewer_of_a_copy.address(lang="zh"))
-    expect(page.get_by_role("alert")).to_contain_text("处没有数据库")

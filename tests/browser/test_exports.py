@@ -17,7 +17,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Viewer
-from tests.browser.test_linked_views import get
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 Row = dict[str, Any]
@@ -134,18 +133,3 @@ TABLES = [
     ("iterations", "Iterations", "iterations", "iteration_index"),
     ("gpus", "GPUs", "gpus", "device_id"),
 ]
-
-
-@pytest.mark.parametrize("label", CHECKS)
-@pytest.mark.parametrize(("view", "caption", "path", "ordering"), TABLES)
-def test_an_export_is_what_the_api_says(
-    page: Page, viewer: Viewer, view: str, caption: str, path: str, ordering: str, label: str
-) -> None:
-    rows: list[Row] = []
-    while True:
-        number = len(rows) // 200 + 1
-        answer = get(viewer, f"{path}/?ordering={ordering}&page_size=200&page={number}")
-        rows += answer["results"]
-        if len(rows) >= answer["count"]:
-            break
-    CHECKS[label](download(page, viewer, view, caption, label), rows)

@@ -138,23 +138,6 @@ def test_a_click_on_a_bar_opens_its_kernels_and_escape_ends_a_selection(
     expect(page).to_have_url(re.compile("view=kernels-by-iteration.*iteration=7"))
 
 
-@pytest.mark.parametrize("width", [390, 1024, 2560])
-def test_no_label_of_the_chart_covers_another(page: Page, viewer: Viewer, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    for bounds in ({"start": 10, "stop": 10}, {"start": 0, "stop": 0}, {"start": 0, "stop": 20}):
-        open_chart(page, viewer, **bounds)
-        texts = chart(page).locator("text.plot-label, text.plot-cut, text.plot-tick")
-        boxes = [box_of(text) for text in texts.all()]
-        for place, one in enumerate(boxes):
-            for other in boxes[place + 1 :]:
-                assert (
-                    one["x"] + one["width"] <= other["x"] + 1
-                    or other["x"] + other["width"] <= one["x"] + 1
-                    or one["y"] + one["height"] <= other["y"] + 1
-                    or other["y"] + other["height"] <= one["y"] + 1
-                ), (bounds, one, other)
-
-
 def test_bars_are_seen_where_the_system_forces_its_colors(page: Page, viewer: Viewer) -> None:
     page.emulate_media(forced_colors="active")
     page.goto(viewer.address())

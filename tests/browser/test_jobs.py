@@ -107,14 +107,6 @@ def test_a_job_can_be_cancelled_and_tried_again(
     expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(3)
 
 
-def test_an_ended_job_speaks_chinese(page: Page, held_viewer: Viewer) -> None:
-    page.goto(held_viewer.address(view="iterations", start=4, stop=18, lang="zh"))
-    page.get_by_role("button", name="重新聚合", exact=True).click()
-    panel = page.get_by_role("region", name="重新聚合任务", exact=True)
-    panel.get_by_role("button", name="取消").click()
-    expect(panel.get_by_text("已取消。")).to_be_visible(timeout=JOB_LIMIT_MS)
-
-
 def test_an_aggregation_is_named_preferred_and_deleted_while_a_job_runs(
     page: Page, held_viewer: Viewer, hold: Path
 ) -> None:

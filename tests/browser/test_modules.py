@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, resize, settled
+from tests.browser.conftest import Viewer, settled
 
 BOX = "[role=treeitem][data-name]"
 
@@ -68,13 +68,3 @@ def test_what_is_above_ideal_and_the_cpu_time_have_a_graph_too(page: Page, viewe
     for metric in ("CPU time", "Time above ideal"):
         panel.get_by_role("button", name=metric).click()
         expect(panel.locator(BOX).first).to_be_visible()
-
-
-def test_the_graph_fits_every_window(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="group-ops"))
-    settled(page)
-    for width in (390, 768, 1024, 1440):
-        resize(page, width, 900)
-        expect(page.locator(BOX).first).to_be_visible()
-        excess = page.locator("#content").evaluate("(it) => it.scrollWidth - it.clientWidth")
-        assert excess == 0

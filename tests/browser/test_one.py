@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, Watch, resize, settled
+from tests.browser.conftest import Viewer, Watch, settled
 from tests.browser.test_linked_views import get, grid
 from tests.browser.test_tables import rows
 
@@ -104,24 +104,6 @@ def test_advice_leads_to_the_op_that_it_names_and_back(page: Page, viewer: Viewe
     expect(names).to_contain_text(problem)
 
 
-def test_the_pages_are_not_wider_than_the_window(page: Page, viewer: Viewer) -> None:
-    kernel = get(viewer, "kernels/?page_size=10")["results"][0]["kernel_long_name"]
-    for address in (
-        viewer.address(view="op", op=_top_op(viewer)),
-        viewer.address(view="kernel", kernel=kernel),
-    ):
-        page.goto(address)
-        settled(page)
-        for width in WIDTHS:
-            resize(page, width, 900)
-            excess = page.locator("#content").evaluate("(it) => it.scrollWidth - it.clientWidth")
-            assert excess == 0, (address, width)
-            clipped = page.locator(".view-one dd, .view-one dt, .view-one figcaption").evaluate_all(
-                "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
-            )
-            assert clipped == 0, (address, width)
-
-
 def test_what_a_database_of_nvidias_does_not_hold_is_said(
     page: Page, viewer_on: Callable[[Path], Viewer], golden_dir: Path
 ) -> None:
@@ -131,12 +113,6 @@ def test_what_a_database_of_nvidias_does_not_hold_is_said(
         panel = page.get_by_role("region", name=name, exact=True)
         expect(panel).to_contain_text("This database does not contain it")
     expect(page.get_by_role("region", name="Over the iterations").locator("svg g")).to_have_count(1)
-
-
-def test_the_pages_speak_chinese(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="op", op=_top_op(viewer), lang="zh"))
-    expect(page.get_by_role("region", name="随迭代的变化")).to_be_visible()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("算子")
 
 
 def test_a_kernel_that_is_not_there_is_an_error_with_a_hint(

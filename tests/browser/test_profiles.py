@@ -139,14 +139,6 @@ def test_an_upload_that_breaks_off_can_be_sent_again(
     expect(page.get_by_role("link", name="Again")).to_be_visible(timeout=JOB_LIMIT_MS)
 
 
-def test_the_dialog_speaks_chinese(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(lang="zh"))
-    page.get_by_role("button", name="性能分析列表").click()
-
-    expect(page.get_by_role("dialog", name="性能分析列表")).to_be_visible()
-    expect(page.get_by_role("heading", name="添加性能分析")).to_be_visible()
-
-
 def test_keys_alone_will_do(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     page.get_by_role("button", name="Profiles", exact=True).focus()

@@ -178,11 +178,3 @@ def test_a_folder_of_the_server_is_a_job(
     expect(states.or_(link).first).to_be_visible(timeout=JOB_LIMIT_MS)
     expect(link).to_be_visible(timeout=JOB_LIMIT_MS)
     assert len(ranks_of(viewer_of_folder, "Folder")) == RANKS
-
-
-def test_it_speaks_chinese(page: Page, viewer: Viewer, rank_files: list[Path]) -> None:
-    page.goto(viewer.address(lang="zh"))
-    page.get_by_role("button", name="性能分析列表").click()
-    page.get_by_label("本机上的文件").set_input_files(rank_files)
-    expect(page.get_by_text("一个作业的 4 个 rank 文件")).to_be_visible()
-    expect(page.get_by_label("rank3.sqlite 的 rank")).to_have_value("3")

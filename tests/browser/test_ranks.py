@@ -53,12 +53,6 @@ def test_a_run_of_one_process_has_no_such_view(page: Page, viewer: Viewer) -> No
     expect(page.get_by_role("link", name="Ranks")).to_have_count(0)
 
 
-def test_it_speaks_chinese(page: Page, viewer_of_two_gpus: Viewer) -> None:
-    page.goto(viewer_of_two_gpus.address(view="ranks", lang="zh"))
-    expect(page.get_by_role("heading", level=2, name="集合通信")).to_be_visible()
-    expect(page.get_by_text("各 rank 的计算、通信和等待")).to_be_visible()
-
-
 def test_a_rank_leads_to_its_ops(page: Page, viewer_of_two_gpus: Viewer) -> None:
     page.goto(viewer_of_two_gpus.address(view="ranks"))
     page.get_by_role("link", name="Ops of rank 1").click()

@@ -82,17 +82,3 @@ def test_a_late_list_of_aggregations_is_waited_for(page: Page, several: Viewer) 
     expect(page.get_by_role("combobox", name="Domain")).to_be_visible()
     expect(page).to_have_url(re.compile("aggregation=1"))
     expect(page.get_by_role("alert")).to_have_count(0)
-
-
-@pytest.mark.parametrize("view", ["dashboard", "op-types", "iterations", "kernels-by-op"])
-def test_custom_domains_fill_the_views(page: Page, several: Viewer, view: str) -> None:
-    page.goto(several.address(view=view))
-    page.get_by_role("combobox", name="Profile").select_option(label="Domains")
-    expect(page).to_have_title(re.compile("Domains"))
-    for domain in ("Forward", "Gradient", "Loop"):
-        page.get_by_role("combobox", name="Domain").select_option(domain)
-        expect(page).to_have_url(re.compile(f"view={view}.*domain={domain}"))
-        page.reload()
-        expect(page.get_by_role("heading", level=1)).to_be_attached()
-        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
-        expect(page.get_by_role("alert")).to_have_count(0)

@@ -232,17 +232,6 @@ def test_an_export_holds_all_rows_that_fit_and_no_others(
     assert len(lines) == expected + 1
 
 
-def test_excel_and_pdf_come_as_such_files(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="ops", ops__q="conv2d"))
-    region = page.get_by_role("region", name="Ops", exact=True)
-    expect(rows(ops_table(page)).first).to_be_visible()
-    region.get_by_role("button", name="Export").click()
-    for name, beginning in (("Excel", b"PK"), ("PDF", b"%PDF")):
-        with page.expect_download() as download:
-            region.get_by_role("link", name=name).click()
-        assert download.value.path().read_bytes().startswith(beginning)
-
-
 def test_the_clipboard_gets_the_filtered_rows(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="ops", ops__q="conv2d", ops__size=10))
     region = page.get_by_role("region", name="Ops", exact=True)

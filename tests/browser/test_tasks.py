@@ -129,18 +129,6 @@ def test_kernels_that_could_use_tensor_cores_take_one_click(
     assert interactions(counted) == 1
 
 
-def test_aggregating_some_iterations_takes_a_drag_and_a_click(
-    counted: Page, viewer_to_change: Viewer
-) -> None:
-    counted.set_viewport_size({"width": 1440, "height": 1400})
-    counted.goto(viewer_to_change.address(aggregation=1))
-    drawn(counted)
-    drag_over(counted, 10, 15)
-    counted.get_by_role("button", name="Aggregate iterations 10\u201315", exact=True).click()
-    expect(counted.get_by_role("region", name="Re-aggregation", exact=True)).to_be_visible()
-    assert interactions(counted) == 2
-
-
 def test_another_key_node_takes_three(counted: Page, viewer_to_change: Viewer) -> None:
     counted.goto(viewer_to_change.address())
     counted.get_by_role("button", name=re.compile("^Another key node than")).click()

@@ -54,21 +54,6 @@ def test_a_view_opens_and_axe_finds_nothing_in_either_theme(
     assert find_violations(page, only=("color-contrast", "link-in-text-block")) == []
 
 
-def test_the_headings_of_the_figures_fit_on_a_phone(page: Page, viewer: Viewer) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(viewer.address())
-    figures = page.locator(".kpi-row .kpi:has(dt)")
-    expect(figures).to_have_count(5)  # A single GPU communicates with none.
-    excess_px = figures.locator("dt").evaluate_all(
-        "(all) => all.map((one) => one.scrollWidth - one.clientWidth)"
-    )
-    assert excess_px == [0, 0, 0, 0, 0]
-    tops = figures.locator("dd").evaluate_all(
-        "(all) => all.map((one) => Math.round(one.getBoundingClientRect().top))"
-    )
-    assert tops[0] == tops[1] < tops[2] == tops[3] < tops[4]
-
-
 def test_the_dashboard_has_every_panel_and_shows_what_the_api_says(
     page: Page, viewer: Viewer
 ) -> None:
@@ -205,14 +190,6 @@ def test_the_steady_range_is_opened_and_says_what_it_leaves_out(
     expect(picker).to_have_value("2")
 
 
-def test_the_steady_range_speaks_chinese(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(lang="zh"))
-    panel = page.get_by_role("region", name="性能汇总")
-    expect(panel).to_contain_text("步时间中位数")
-    expect(panel.locator(".kpi-line")).to_contain_text("预热")
-    expect(panel.get_by_role("button", name="显示所有迭代")).to_be_visible()
-
-
 def test_a_database_of_nvidias_leads_as_before(
     page: Page, viewer_on: Callable[[Path], Viewer], golden_dir: Path
 ) -> None:
@@ -322,29 +299,6 @@ def test_a_view_appears_when_its_code_comes_before_its_effects(page: Page, viewe
     expect(page.get_by_role("main").get_by_role("status", name="Loading")).to_be_visible()
     held[0].continue_()
     expect(page.get_by_role("grid").locator("tbody tr[aria-rowindex]").first).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ({"view": "nothing"}, "BAD_ADDRESS"),
-        ({"aggregation": "99"}, "BAD_ADDRESS"),
-        ({"domain": "nowhere"}, "BAD_ADDRESS"),
-        ({"profile": "other"}, "BAD_ADDRESS"),
-        ({"view": "ops", "ops__sort": "nonsense"}, "UNKNOWN_ORDERING"),
-        ({"view": "ops", "ops__f__nonsense": "1"}, "UNKNOWN_FILTER"),
-        ({"view": "ops", "op": "NO_SUCH_OP"}, "OP_NOT_FOUND"),
-    ],
-)
-def test_a_bad_parameter_is_reported_with_a_link_back(
-    page: Page, viewer: Viewer, watch: Watch, query: dict[str, str], code: str
-) -> None:
-    watch.expect(r"status of 40[04]")
-    page.goto(viewer.address(**query))
-    expect(page.get_by_role("alert").filter(has_text=code).first).to_be_visible()
-    if code == "BAD_ADDRESS":
-        page.get_by_role("button", name="Open the dashboard").click()
-        expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
 
 
 def test_a_database_that_is_lost_gives_a_page_that_says_so(

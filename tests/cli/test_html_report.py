@@ -142,19 +142,3 @@ def test_the_help_need_not_load_what_the_report_needs() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == "False"
-
-
-@needs_page
-def test_the_report_of_a_big_profile_is_small_enough_to_send(
-    profile: ProfileFactory, tmp_path: Path
-) -> None:
-    source = f"--database={profile('pytorch_gpt2_large')}"
-    assert run(source, f"--output_path={tmp_path}", "--reports=html") == 0
-
-    path = tmp_path / "dlprof_report.html"
-    assert path.stat().st_size <= 5_000_000
-    report = read_report(path)
-    tables = report.main["domains"]["default-domain"]["tables"]
-    for address in ("ops", "group-ops"):
-        assert tables[address]["count"] > 1_000
-        assert len(report.rows(address, tables[address])) == 1_000

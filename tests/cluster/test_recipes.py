@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from profiler_cli.commands.rank_summary import job_rank
 from profiler_cli.dlprof import main
@@ -103,31 +102,6 @@ def test_the_batch_script_of_slurm(
     assert document["slow_rank"] == 1
     assert [one["rank"] for one in document["rank_times"]] == [0, 1, 2]
     assert document["rank_times"][1]["database"] == str(made / "rank1/dlprof_dldb.sqlite")
-
-
-def test_the_indexed_job_of_kubernetes(
-    tmp_path: Path, cluster: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    container = yaml.safe_load(block("yaml"))["spec"]["template"]["spec"]["containers"][0]
-    (script,) = container["args"]
-    pods = [
-        subprocess.Popen(
-            [*container["command"], script.replace("/out", str(tmp_path / "out"))],
-            cwd=tmp_path,
-            env={
-                **cluster,
-                "JOB_COMPLETION_INDEX": str(rank),
-                "FAKE_EXPORT": str(tmp_path / f"export{rank}.sqlite"),
-                "FAKE_LOG": str(tmp_path / f"log{rank}"),
-            },
-            stdout=subprocess.DEVNULL,
-        )
-        for rank in range(RANKS)
-    ]
-    assert [pod.wait(timeout=LIMIT_S) for pod in pods] == [0] * RANKS
-    document = document_of(tmp_path / "out", capsys)
-    assert document["slow_rank"] == 1
-    assert [one["rank"] for one in document["rank_times"]] == [0, 1, 2]
 
 
 def test_the_rank_of_a_process_is_what_its_launcher_says() -> None:

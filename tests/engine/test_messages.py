@@ -14,12 +14,7 @@ import pytest
 
 from aggregator.costs.messages import _elements
 from aggregator.kernels.element_types import element_size, reduced_type
-from aggregator.options import ImportOptions
-from aggregator.pipeline import import_profile
-from aggregator.ranks.rank_import import import_ranks
-from aggregator.system.progress import NullProgress
 from tests.conftest import ProfileFactory
-from tests.rank_files import make_ranks, split
 
 RESNET50_PARAMETERS = 25_557_032
 """Of torchvision's resnet50, whose gradients an all-reduce of each iteration sums."""
@@ -67,20 +62,6 @@ def test_sizes_are_those_of_the_ranges_of_the_raw_export(
     assert reasons
     assert all("data type" in reason for kind, reason in reasons if kind != "AllReduce")
     assert rows(database, "SELECT count(*) FROM view_collectives WHERE bytes = 0") == [(0,)]
-
-
-def test_joined_ranks_keep_them(export: Path, tmp_path: Path) -> None:
-    files = make_ranks(split(export, tmp_path), 4, tmp_path)
-    joined, whole = tmp_path / "joined.sqlite", tmp_path / "whole.sqlite"
-    import_ranks(ImportOptions(files[0], joined), files, NullProgress(), workers=1)
-    import_profile(ImportOptions(export, whole), NullProgress())
-    sql = "SELECT r.rank, c.kind, c.bytes FROM collectives AS c JOIN ranks AS r ON r.id = c.rank"
-    of_rank = Counter(rows(joined, sql))
-    expected = Counter(rows(whole, sql))
-    for rank in range(4):
-        own = Counter({key[1:]: count for key, count in of_rank.items() if key[0] == rank})
-        assert own == {key[1:]: n for key, n in expected.items() if key[0] == rank % 2}
-    assert any(key[2] for key in of_rank)
 
 
 @pytest.mark.parametrize(

@@ -134,21 +134,3 @@ def test_the_workflows_are_valid(tmp_path: Path) -> None:
     done = subprocess.run([*lint, str(wrong)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "no_such_thing" in done.stderr
-
-
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("sphinx", reason="Sphinx is not installed")
-    words = ["-q", "-W", "--keep-going", "-b", "dirhtml", "-d", str(tmp_path / "doctrees")]
-    build = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        *words,
-        str(REPOSITORY / "docs"),
-        str(tmp_path / "site"),
-    ]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    pages = {path.parent.name for path in (tmp_path / "site").rglob("index.html")}
-    sources = {path.stem for path in (REPOSITORY / "docs").rglob("*.md") if "zh" not in path.parts}
-    assert sources - {"index"} <= pages

@@ -226,7 +226,8 @@ def _read_ops(store: EventStore, aggr: int, steps: Steps) -> JudgedOps:
     rows = store.of_aggregation("iterations", aggr, "iter_value", "stop")
     early = dict(rows).get(int(steps.number[0]) + 1, steps.api_high_ns)
     ops, texts = store.ops, dict(store.values("shape_texts", "id", "input_shapes"))
-    op, shapes = store.first_rows("op_instances", ("op", "shapes"), early)
+    (shapes,) = store.first_rows("op_instances", ("shapes",), early)
+    op = store.integers("op_instances", ("op",))[0][: len(shapes)]
     shown: dict[int, str] = {}
     for row, text in zip(*np.unique(np.stack([op - 1, shapes]), axis=1).tolist(), strict=True):
         if ops.eligible[row] and texts.get(text):

@@ -14,6 +14,7 @@ from aggregator.compare.facts import read_facts
 from aggregator.compare.matching import Op
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
+from aggregator.dldb.event_reader import EventRows
 from aggregator.dldb.ownership import find_ownership, read_span, store_ownership
 from aggregator.dldb.writer import has_table
 from aggregator.errors import DatabaseError, ProfileError
@@ -126,15 +127,9 @@ def _aggregation(connection: sqlite3.Connection, wanted: int | None) -> tuple[in
 
 
 def _ops(connection: sqlite3.Connection) -> tuple[Op, ...]:
-    rows = connection.execute(
-        "SELECT o.op_name, o.direction, o.op_type, coalesce(x.input_shapes, ''),"
-        " coalesce(x.parameters, '') FROM ops AS o LEFT JOIN shape_texts AS x ON x.id = (SELECT"
-        " j.shapes FROM op_instances AS j WHERE j.op = o.id ORDER BY j.start LIMIT 1)"
-        " ORDER BY o.id"
-    )
     return tuple(
         Op(_common_name(str(name), str(kind)), str(direction), str(kind), str(shapes), str(more))
-        for name, direction, kind, shapes, more in rows
+        for name, direction, kind, shapes, more in EventRows(connection).ops_of_first_calls()
     )
 
 

@@ -110,6 +110,13 @@ _INSTANCE: Final = """
            nullif(x.input_shapes, '') AS input_shapes, nullif(x.output_shapes, '') AS output_shapes
     FROM op_instances AS i LEFT JOIN shape_texts AS x ON x.id = i.shapes WHERE i.id = :id
 """
+_FIRST_CALLS: Final = """
+    SELECT o.op_name, o.direction, o.op_type, coalesce(x.input_shapes, ''),
+           coalesce(x.parameters, '')
+    FROM ops AS o LEFT JOIN shape_texts AS x ON x.id = (
+        SELECT j.shapes FROM op_instances AS j WHERE j.op = o.id ORDER BY j.start LIMIT 1)
+    ORDER BY o.id
+"""
 
 
 class EventRows:
@@ -137,6 +144,10 @@ class EventRows:
     def op_call(self, row: int) -> dict[str, Any]:
         """Read an execution of an op."""
         return self._one(_INSTANCE, row)
+
+    def ops_of_first_calls(self) -> Iterator[tuple[Any, ...]]:
+        """Read name, direction and type of each op, shapes and parameters of its first call."""
+        return self._connection.execute(_FIRST_CALLS)
 
     def launched_by(self, call: dict[str, Any], most: int) -> Iterator[Launched]:
         """Read work whose launching call has a call's process, start and duration."""

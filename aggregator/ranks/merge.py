@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.writer import BulkWriter, Column, Table
 from aggregator.profile.arrays import Int64
 from aggregator.profile.intervals import NOTHING, Flattened, union_of
@@ -155,12 +156,12 @@ def _runs(database: RankDatabase) -> dict[int, tuple[int, int]]:
     """First and last instance of each domain, by the domain's new number."""
     if len(database.rows("domains")) == 1:
         return {1: (1, database.last_id("op_instances"))}
-    query = (
-        "SELECT o.domain, min(i.id), max(i.id) FROM op_instances AS i"
-        " JOIN ops AS o ON o.id = i.op GROUP BY o.domain"
-    )
+    store = stored_events(database.connection)
+    (op,) = store.integers("op_instances", ("op",))
+    domain = store.ops.domain[op - 1]
+    rows = {int(one): np.flatnonzero(domain == one) + 1 for one in np.unique(domain)}
     domains = database.maps["domains"]
-    return {int(domains[old]): (low, high) for old, low, high in database.connection.execute(query)}
+    return {int(domains[old + 1]): (int(ids[0]), int(ids[-1])) for old, ids in rows.items()}
 
 
 def _merge(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.own_schema import schema_sql
 from aggregator.dldb.stored import reading_errors
@@ -128,11 +129,10 @@ class RankDatabase:
             " ORDER BY r.id"
         )
         places = tuple(self.connection.execute(query))
-        kernels = self.connection.execute(
-            "SELECT count(*), min(start), max(start + duration) FROM kernels"
-        ).fetchone()
+        kernels = stored_events(self.connection).kernels()
+        span = (int(kernels.start_ns.min()), int(kernels.end_ns.max())) if len(kernels) else ()
         start, host = self.meta.get("session_start_utc_ns"), self.meta.get("host_name")
-        return (start, host, places, *kernels)
+        return (start, host, places, len(kernels), *span)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ arrays (of versions before 2.1.2) are read that way, too.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int64, Integers, parts_of
+from aggregator.profile.arrays import Int64, Integers, parts_of
 
 TABLE: Final = "column_blobs"
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,7 +44,6 @@ PART_ROWS: Final = 1 << 16
 _FETCHED_ROWS: Final = 65536
 _KINDS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
 
-Rows: TypeAlias = Callable[[Int64], Bool]
 _Part: TypeAlias = tuple[Integers, int]  # Some rows of a column, and what is added to each.
 
 
@@ -121,7 +120,6 @@ def read_columns(
     table: str,
     names: Sequence[str],
     bounds: tuple[int, int] | None = None,
-    only: Rows | None = None,
 ) -> list[Int64]:
     """Integer columns of a table, in order of row id.
 
@@ -130,7 +128,6 @@ def read_columns(
         table: A table whose rows are numbered from 1.
         names: Columns; none may hold NULL.
         bounds: Only rows ``low <= id < high``; None: all rows.
-        only: Selects rows by their values in the first column; None: all rows.
 
     Raises:
         sqlite3.Error: The database cannot be read.
@@ -139,10 +136,10 @@ def read_columns(
     if bounds is None:
         last = connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0]
         bounds = 1, int(last) + 1
-    found = _from_blobs(connection, table, names, bounds, only)
+    found = _from_blobs(connection, table, names, bounds)
     if found is None:
         parts = _from_rows(connection, table, names, bounds)
-        found = _collected(len(names), parts, only)
+        found = _collected(len(names), parts)
     return found
 
 
@@ -167,7 +164,6 @@ def _from_blobs(
     table: str,
     names: Sequence[str],
     bounds: tuple[int, int],
-    only: Rows | None,
 ) -> list[Int64] | None:
     """Columns from arrays; None: the arrays of the table do not hold all of these rows."""
     if not set(names) <= set(COLUMNS.get(table, ())) or not _are_current(connection, table):
@@ -202,7 +198,7 @@ def _from_blobs(
             within = slice(max(low - first, 0), max(high - first, 0))
             yield [(columns[name][0][within], columns[name][1]) for name in names]
 
-    found = _collected(len(names), parts(), only)
+    found = _collected(len(names), parts())
     return found if covered >= high else None
 
 
@@ -231,16 +227,12 @@ def _from_rows(
         yield [(column, 0) for column in np.array(fetched, dtype=np.int64).T]
 
 
-def _collected(count: int, parts: Iterator[list[_Part]], only: Rows | None) -> list[Int64]:
+def _collected(count: int, parts: Iterator[list[_Part]]) -> list[Int64]:
     """The parts of each of ``count`` columns in one array."""
     collected: list[list[_Part]] = [[] for _ in range(count)]
     for columns in parts:
-        chosen: Bool | slice = slice(None)
-        if only is not None:
-            values, base = columns[0]
-            chosen = only(values + np.int64(base))
-        for (values, base), column in zip(columns, collected, strict=True):
-            column.append((values[chosen], base))
+        for part, column in zip(columns, collected, strict=True):
+            column.append(part)
     return [_joined(column) for column in collected]
 
 
@@ -254,16 +246,3 @@ def _joined(parts: list[_Part]) -> Int64:
         row += len(values)
     parts.clear()
     return joined
-
-
-def lookup(connection: sqlite3.Connection, query: str) -> Int64:
-    """A column by row id, from a query of row id and value; -1 where there is no row."""
-    return by_row(connection.execute(query).fetchall())
-
-
-def by_row(rows: Sequence[tuple[int, int]]) -> Int64:
-    """A column by row id, from pairs of row id and value; -1 where there is no row."""
-    pairs = np.array(rows, dtype=np.int64).reshape(-1, 2)
-    result = np.full(int(pairs[:, 0].max(initial=0)) + 1, -1, dtype=np.int64)
-    result[pairs[:, 0]] = pairs[:, 1]
-    return result

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aggregator.dldb import event_reader
+from aggregator.dldb import column_blobs, event_reader
 from aggregator.dldb.event_reader import stored_events
 from aggregator.events.model import NO_ROW, WorkKind
 from aggregator.options import AggregationRequest
@@ -59,7 +59,7 @@ def test_an_aggregation_reads_each_column_once(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: Counter[tuple[str, str]] = Counter()
-    read_columns = event_reader.read_columns
+    read_columns = column_blobs.read_columns
 
     def counted(
         connection: sqlite3.Connection, table: str, names: Sequence[str], *bounds: Any

@@ -98,7 +98,8 @@ def _read(path: Path, spec: TableSpec, within: dict[str, Any], /, **asked: str) 
 
     wanted = parse_list_query(spec, asked)
     with opened(path, time_limit_s=600) as database:
-        data = AggregationData(database, {"aggr_id": 1, "domain": DEFAULT_DOMAIN} | within)
+        params: dict[str, str | int] = {"aggr_id": 1, "domain": DEFAULT_DOMAIN, **within}
+        data = AggregationData(database, params)
         data.bind(spec)
         database.read_with(lambda one: one.set_progress_handler(count, _STEPS_PER_CALL))
         page = data.page(spec, wanted)

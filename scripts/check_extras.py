@@ -43,7 +43,7 @@ _INITIALIZE = {
 _NOTEBOOK = """
 from dlprof_client import connect
 run = connect("dlprof_dldb.sqlite")
-assert len(run.ops()) > 10
+assert len(run.table("ops")) > 10
 """
 
 

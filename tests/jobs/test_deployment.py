@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,7 @@ def _nginx(folder: Path, server: str) -> Iterator[int]:
 def _as_in_the_guide(viewer: RunningViewer, *, keeps_prefix: bool = True) -> str:
     """The configuration of docs/deploy.md, without TLS and with the address of the viewer."""
     (server,) = blocks("docs/deploy.md", "nginx")
+    server = re.sub(r"ssl_certificate\w* \S+;", "", server)
     target = _address(viewer) if keeps_prefix else f"{_address(viewer)}/"
     for theirs, ours in (
         ("listen 443 ssl;", "listen 127.0.0.1:PORT;"),

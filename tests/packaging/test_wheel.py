@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.jobs.running import free_port
+from tests.jobs.running import RunningViewer, free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = {"aggregator", "viewer", "profiler_cli", "dlprof_client", "dlprof_nvtx"}
@@ -368,6 +368,42 @@ def test_a_profile_becomes_a_page_without_node(
             assert loaded
             assert all(fetch(f"http://127.0.0.1:{port}{address}") for address in loaded)
             assert profiles["count"] == 1
+        finally:
+            server.terminate()
+            server.wait(START_LIMIT_S)
+
+
+def test_folders_of_the_user_that_are_named_like_our_packages_do_no_harm(
+    alone: Path, demo_profile: Path, tmp_path: Path
+) -> None:
+    # GIVEN a training repository with such folders, and PYTHONPATH=.
+    project = tmp_path / "project"
+    for name in ("aggregator", "viewer"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text("raise SystemExit('not this one')\n")
+    environment = os.environ | {"PYTHONPATH": ".", "DLPROF_STATE_DIR": str(tmp_path / "state")}
+    # WHEN both commands run there
+    for command in ("dlprof", "dlprofviewer"):
+        words = [alone / command, "--version"]
+        done = subprocess.run(words, cwd=project, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+    words = [alone / "dlprof", f"--database={demo_profile}", "-v=minimal"]
+    subprocess.run(words, cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL)
+    with (tmp_path / "viewer.log").open("w+b") as log:
+        server = subprocess.Popen(
+            [alone / "dlprofviewer", "--port=0", "dlprof_dldb.sqlite"],
+            cwd=project,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        try:
+            # THEN the web server and its worker run the packages of the wheel
+            assert server.stdout is not None
+            viewer = RunningViewer(server, server.stdout.readline().split()[-1], log)
+            job = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3, iter_stop=5))
+            assert job["state"] == "done"
         finally:
             server.terminate()
             server.wait(START_LIMIT_S)

@@ -384,11 +384,13 @@ def test_folders_of_the_user_that_are_named_like_our_packages_do_no_harm(
     environment = os.environ | {"PYTHONPATH": ".", "DLPROF_STATE_DIR": str(tmp_path / "state")}
     # WHEN both commands run there
     for command in ("dlprof", "dlprofviewer"):
-        words = [alone / command, "--version"]
-        done = subprocess.run(words, cwd=project, env=environment, capture_output=True, check=False)
+        version = [str(alone / command), "--version"]
+        done = subprocess.run(
+            version, cwd=project, env=environment, capture_output=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, b"")
-    words = [alone / "dlprof", f"--database={demo_profile}", "-v=minimal"]
-    subprocess.run(words, cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL)
+    analyze = [str(alone / "dlprof"), f"--database={demo_profile}", "-v=minimal"]
+    subprocess.run(analyze, cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL)
     with (tmp_path / "viewer.log").open("w+b") as log:
         server = subprocess.Popen(
             [alone / "dlprofviewer", "--port=0", "dlprof_dldb.sqlite"],

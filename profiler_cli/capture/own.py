@@ -98,6 +98,11 @@ class OwnCollection(Collection):
             self.is_asked_to_end = True
             processes.send(processes.application_processes(pid, is_helper=False), signal.SIGTERM)
 
+    def _is_time(self, pid: int, folder: Path) -> bool:
+        """Whether a process asks; one without markers begins by itself when it uses CUDA."""
+        self.cause = "asked" if any(folder.glob("start.*")) else ""
+        return bool(self.cause)
+
     def _start(self) -> None:
         self.is_started, self._begin_s = True, time.monotonic()
         for folder in filter(None, (self.records, self.folder)):

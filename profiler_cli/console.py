@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 EXIT_DONE: Final = 0
 EXIT_INTERNAL: Final = 1
 EXIT_INTERRUPTED: Final = 130
-EXIT_TERMINATED: Final = 143
 BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
 DISTRIBUTION: Final = "open-dlprof"
 PHASE_TITLES: Final = {

@@ -170,6 +170,10 @@ def hide_from_dynamo() -> None:
                 skip(code)
 
 
+_LEAVES = frozenset({"hook", "open", "close"})
+"""Functions that call nothing of the program: what they call is excluded too."""
+
+
 def _find_skip() -> Callable[[types.CodeType], object] | None:
     """Return the function that excludes code; PyTorch's versions differ, and 2.0 may have none."""
     try:
@@ -177,19 +181,20 @@ def _find_skip() -> Callable[[types.CodeType], object] | None:
     except ImportError:
         return None
     found: Any = eval_frame
-    if hasattr(found, "skip_code"):
-        older: Callable[[types.CodeType], object] = found.skip_code
+    older: Callable[[types.CodeType], object] | None = getattr(found, "skip_code", None)
+    if older is not None:
         return older
     try:
         skip, default = found._FrameAction.SKIP, found._FrameAction.DEFAULT
-        strategy = found._FrameExecStrategy(skip, default)
-        return functools.partial(_set_strategy, found.set_code_exec_strategy, strategy)
+        strategies = [found._FrameExecStrategy(skip, called) for called in (default, skip)]
+        set_strategy = found.set_code_exec_strategy
     except AttributeError:
         return None
 
+    def skip_code(code: types.CodeType) -> None:
+        set_strategy(code, strategies[code.co_name in _LEAVES])
 
-def _set_strategy(set_one: Callable[..., object], strategy: Any, code: types.CodeType) -> None:
-    set_one(code, strategy)
+    return skip_code
 
 
 def _codes_of(names: Any, module: str) -> Iterator[types.CodeType]:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from dlprof_nvtx.guard import report
+
 
 def after_import(changes: dict[str, Callable[[ModuleType], None]]) -> None:
     """Call each function with the module of its name: now, or when the program imports it."""
@@ -43,8 +45,11 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         if change is None:
             return None
         spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            change_after(spec.loader, change)
+        try:
+            if spec is not None and spec.loader is not None:
+                change_after(spec.loader, change)
+        except Exception as error:  # noqa: BLE001 - markers must never stop an import
+            report(error)
         return spec
 
 
@@ -54,6 +59,9 @@ def change_after(loader: Any, change: Callable[[ModuleType], None]) -> None:
 
     def loaded(module: ModuleType) -> None:
         load(module)
-        apply(change, module)
+        try:
+            apply(change, module)
+        except Exception as error:  # noqa: BLE001 - markers must never stop an import
+            report(error)
 
     loader.exec_module = loaded

@@ -77,26 +77,36 @@ def _naming_compile(
     neither models nor optimizers at run time: there a step ends where the function returns.
     """
 
-    @functools.wraps(original)
-    def compile_and_name(*args: Any, **kwargs: Any) -> Any:
+    def prepare(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function: Any = args[0] if args else kwargs.get("model")
         model = function.__self__ if type(function) is types.MethodType else None
-        is_call = issubclass(type(model), module_type) and function.__func__ is module_type.__call__
-        if is_call:
+        is_of_module = issubclass(type(model), module_type)
+        if is_of_module and function.__func__ is module_type.__call__:
             bare = types.MethodType(CALLS.original(function.__func__), model)
-            args, kwargs = ((bare, *args[1:]), kwargs) if args else ((), {**kwargs, "model": bare})
+            if args:
+                return (bare, *args[1:]), kwargs, functools.partial(_named, opener, model)
+            return (), {**kwargs, "model": bare}, functools.partial(_named, opener, model)
+        is_function = type(function) in _FUNCTIONS and not is_of_module
+        return args, kwargs, _ending_steps if is_function else None
+
+    def rename(wrap_it: Callable[..., Any], compiled: Any) -> Any:
+        return wrap_it(compiled)
+
+    begin, end = guarded(prepare), guarded(rename)
+    take_out, put_back = guarded(CALLS.take_out), guarded(CALLS.put_back)
+
+    @functools.wraps(original)
+    def compile_and_name(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs, wrap_it = begin(args, kwargs) or (args, kwargs, None)
         # TorchDynamo would not compile the wrapper, but what the wrapper calls.
-        is_out = CALLS.take_out()
+        is_out = take_out()
         try:
             compiled = original(*args, **kwargs)
         finally:
             if is_out:
-                CALLS.put_back()
-        if is_call:
-            return _named(compiled, model, opener)
-        if type(function) in _FUNCTIONS and not issubclass(type(model), module_type):
-            return _ending_steps(compiled)
-        return compiled
+                put_back()
+        named = None if wrap_it is None else end(wrap_it, compiled)
+        return compiled if named is None else named
 
     return compile_and_name
 
@@ -104,7 +114,7 @@ def _naming_compile(
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
-def _named(compiled: Callable[..., Any], model: Any, opener: _Opener) -> Callable[..., Any]:
+def _named(opener: _Opener, model: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
     """Give a compiled ``__call__`` the range of its model."""
     call_model = _wrapped(lambda _, *inputs, **more: compiled(*inputs, **more), opener)
 
@@ -115,17 +125,16 @@ def _named(compiled: Callable[..., Any], model: Any, opener: _Opener) -> Callabl
     return call
 
 
-def _ending_steps(compiled: Callable[..., Any]) -> Callable[..., Any]:
+def _ending_steps(compiled: Callable[..., Any]) -> Callable[..., Any] | None:
     """End a step where a compiled function returns."""
     if type(compiled) is not types.FunctionType:
-        return compiled
-    is_compiling, end = find_is_compiling(), guarded(_end_compiled)
+        return None
+    end = guarded(_end_compiled)
 
     @functools.wraps(compiled)
     def call(*inputs: Any, **more: Any) -> Any:
         result = compiled(*inputs, **more)
-        if not is_compiling():
-            end(compiled)
+        end(compiled)
         return result
 
     return call

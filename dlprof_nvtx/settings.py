@@ -181,20 +181,18 @@ def _note_optimizer(optimizer: Any) -> None:
     defaults = values.get("defaults") or {}
     choices = {name: defaults[name] for name in ("foreach", "fused") if name in defaults}
     note_config({"name": type(optimizer).__name__, **choices}, "optimizer")
-    for group in values.get("param_groups") or ():
-        for weight in group["params"]:
+    import torch
+
+    weights = [one for group in values.get("param_groups") or () for one in group["params"]]
+    # What is read of tensors is not seen by the program's own modes and classes.
+    with torch._C.DisableTorchFunction():
+        for weight in weights:
             shape = shape_of(weight)
             # A filter of one pixel or one channel has both layouts.
             if len(shape) == 4 and min(shape[1], shape[2] * shape[3]) > 1:
-                note_config({"channels_last": _is_channels_last(weight)})
+                is_last = weight.is_contiguous(memory_format=torch.channels_last)
+                note_config({"channels_last": is_last})
                 return
-
-
-def _is_channels_last(weight: Any) -> bool:
-    import torch
-
-    with torch._C.DisableTorchFunction():
-        return bool(weight.is_contiguous(memory_format=torch.channels_last))
 
 
 def _note_autocast(region: Any) -> None:

@@ -111,23 +111,30 @@ def _enable() -> None:
             _send("start")  # No process that started this one decides when to begin.
 
 
-def _run_next() -> None:
-    """Run the ``sitecustomize`` that this one hides, and leave its name to the program."""
+def _run_next() -> bool:
+    """Run the ``sitecustomize`` that this one hides; returns whether there is one."""
+    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    if spec is None or spec.loader is None:
+        return False
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop("sitecustomize", None)
+        raise
+    return True
+
+
+if OWN_NAME in sys.modules:
+    # The program imports this name, and finds what it would find without dlprof.
+    if not _run_next():
+        raise ModuleNotFoundError("No module named 'sitecustomize'", name=__name__)
+else:
+    if os.environ.get("DLPROF_NVTX") in {"1", "plugins"}:
+        sys.meta_path.insert(0, _Markers())
     own = sys.modules.pop(__name__)
     own.__spec__.name = own.__name__ = OWN_NAME
     sys.modules[OWN_NAME] = own
-    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            sys.modules.pop("sitecustomize", None)
-            raise
-
-
-if os.environ.get("DLPROF_NVTX") in {"1", "plugins"}:
-    sys.meta_path.insert(0, _Markers())
-_run_next()
+    _run_next()

@@ -110,8 +110,11 @@ frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
 test: ## Set up whatever is missing, then run every check and all tests but those of tests/thorough.txt
 	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target tests checks MARK="not thorough"
 
+# HARM_PYTHONS: further Pythons, each with another PyTorch, that run the programs of tests/harm.
 test-all: ## The same with all tests, and more examples of every property
 	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target tests checks
+	+@for python in $(HARM_PYTHONS); do \
+		DLPROF_HARM_PYTHON=$$python $(BIN)/pytest tests/harm/test_programs.py tests/harm/test_faults.py; done
 
 # Beside the checks, which take one core. A line with a plus sign is shown while it runs.
 tests: setup $(VENV)/.torch $(PAGE)

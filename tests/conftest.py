@@ -26,7 +26,7 @@ DEMO_PROFILE = "pytorch_resnet50_amp"
 # Variables for the tests; any other DLPROF variable of the caller would change the product.
 KEPT = {
     *("DLPROF_SHARED", "DLPROF_TEST_CACHE", "DLPROF_CHROMIUM"),
-    *("DLPROF_MUTANTS", "DLPROF_MUTANT"),
+    *("DLPROF_MUTANTS", "DLPROF_MUTANT", "DLPROF_HARM_PYTHON"),
 }
 
 # How long an example takes says how busy the machine is.

@@ -292,7 +292,7 @@ def test_a_writer_that_readers_outlast_lets_others_read_and_tries_again(
             pauses.append(await_commit(sample_database, 0.0))
             reader.rollback()
 
-        monkeypatch.setattr(writer.time, "sleep", pause)
+        monkeypatch.setattr("aggregator.dldb.writer.time.sleep", pause)
         change_aggregation(sample_database, 1, name="named")
     assert pauses == [True]
 

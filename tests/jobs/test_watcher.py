@@ -49,7 +49,7 @@ def test_a_worker_beyond_a_limit_is_ended_with_the_reason(
     is_stored: bool,
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr(watcher.time, "monotonic", lambda: now)
+    monkeypatch.setattr("aggregator.jobs.watcher.time.monotonic", lambda: now)
     watch = watcher._Watch(worker.pid)
     watch.hear(begin)
     now += passed_s
@@ -66,7 +66,7 @@ def test_a_worker_within_its_limits_goes_on(
     words: tuple[str, ...],
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr(watcher.time, "monotonic", lambda: now)
+    monkeypatch.setattr("aggregator.jobs.watcher.time.monotonic", lambda: now)
     watch = watcher._Watch(worker.pid)
     for word in words:
         watch.hear(word)
@@ -80,7 +80,7 @@ def test_a_time_in_which_nothing_ran_is_no_silence(
     worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr(watcher.time, "monotonic", lambda: now)
+    monkeypatch.setattr("aggregator.jobs.watcher.time.monotonic", lambda: now)
     watch = watcher._Watch(worker.pid)
     watch.hear("begin task 0 0")
     now += 40.0

@@ -23,7 +23,12 @@ from aggregator.dldb.reader import (
     primary_code,
 )
 from aggregator.dldb.writer import Table, insert_rows
-from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+from aggregator.errors import (
+    DatabaseBusyError,
+    DatabaseError,
+    DatabaseWriteError,
+    QueryTimeoutError,
+)
 from aggregator.system.select_only import authorize
 from aggregator.system.sql_process import pid_of
 from aggregator.system.temporary_files import await_commit
@@ -309,6 +314,11 @@ def _unreadable(error: sqlite3.DatabaseError) -> DatabaseError:
         return DatabaseError(
             say("A row of the database is longer than the {limit} MiB that are read.", limit=limit),
             hint=say("Names of ops, ranges or kernels of that length come from the program."),
+        )
+    if primary_code(error) == sqlite3.SQLITE_FULL:
+        return DatabaseWriteError(
+            say("Sorting the rows takes more room than the temporary folder has."),
+            hint=say("Make room in it, then try again."),
         )
     return DatabaseError(
         say("The database cannot be read: {error}.", error=error),

@@ -42,7 +42,7 @@ def _wait(progress: Any, file: str) -> None:
         time.sleep(0.02)
 
 
-class _Patch:
+class Patch:
     """Changes a module once it has been loaded."""
 
     def __init__(self, module: str, patch: Callable[[Any], None]) -> None:
@@ -76,7 +76,7 @@ def _hold_rank_files(module: Any) -> None:
 
 
 if HOLD:
-    sys.meta_path.insert(0, _Patch("aggregator.jobs.tasks", _hold_jobs))
+    sys.meta_path.insert(0, Patch("aggregator.jobs.tasks", _hold_jobs))
 if HOLD_RANKS:
     # A rank file of a job, in whatever process.
-    sys.meta_path.insert(0, _Patch("aggregator.ranks.pool", _hold_rank_files))
+    sys.meta_path.insert(0, Patch("aggregator.ranks.pool", _hold_rank_files))

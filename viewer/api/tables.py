@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, ClassVar
 
@@ -162,16 +164,23 @@ def spooled(write: Callable[[IO[bytes]], None], name: str, content_type: str) ->
     Raises:
         ViewerError: The temporary folder is full.
     """
-    # The response closes it.
-    file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115
+    file: IO[bytes] = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115
     try:
         write(file)
+        size = file.seek(0, os.SEEK_END)
         file.seek(0)
-    except OSError as error:
-        file.close()
+        if size <= _SPOOLED_BYTES:
+            # The web server asks each file for its descriptor, which would put it on the disk.
+            file = BytesIO(file.read())
+    except BaseException as error:
+        with suppress(OSError):  # it writes what is left
+            file.close()
+        if not isinstance(error, OSError):
+            raise
         raise ViewerError(
             say(
-                "The file cannot be written to the temporary folder: {error}.", error=error.strerror
+                "The file cannot be written to the temporary folder: {error}.",
+                error=error.strerror or error,
             ),
             "STORAGE_FULL",
             507,

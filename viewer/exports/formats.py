@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TextIO
 
@@ -65,13 +65,14 @@ _NUMBERS = frozenset({int, float})
 
 @contextmanager
 def _as_text(file: IO[bytes]) -> Iterator[TextIO]:
+    """The file stays its owner's to close; what ends the block is not replaced by a full disk."""
     text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
     try:
         yield text
-    finally:
-        # The file is its owner's to close.
         text.flush()
-        text.detach()
+    finally:
+        with suppress(OSError):
+            text.detach()
 
 
 FORMATS: dict[str, ExportFormat] = {

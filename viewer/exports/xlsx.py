@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import IO, Any
 
 from aggregator.system.plain_text import defused
+from aggregator.system.temporary_files import temporary_folder
 from viewer.exports.header import ExportHeader, Row, printable
 
 #: Limit of a sheet; more rows continue on another sheet.
@@ -23,18 +25,32 @@ _OPTIONS = {
 
 
 def write_xlsx(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
-    """A workbook: the heading, a line of names that stays in view, the rows."""
-    import xlsxwriter  # noqa: PLC0415 - loaded by the first such export only
+    """A workbook: the heading, a line of names that stays in view, the rows.
 
-    with xlsxwriter.Workbook(file, _OPTIONS) as book:
-        bold = book.add_format({"bold": True})
-        sheet, place = _add_sheet(book, header, bold), _HEADING_ROWS
-        for row in rows:
-            if place >= MAX_ROWS:
-                sheet, place = _add_sheet(book, header, bold), _HEADING_ROWS
-            for column, value in enumerate(row):
-                _write(sheet, place, column, value)
-            place += 1
+    Raises:
+        OSError: The temporary folder is full.
+    """
+    import xlsxwriter  # noqa: PLC0415 - loaded by the first such export only
+    from xlsxwriter.exceptions import XlsxFileError  # noqa: PLC0415
+
+    with temporary_folder("dlprof-xlsx") as folder:
+        book = xlsxwriter.Workbook(file, _OPTIONS | {"tmpdir": str(folder)})
+        try:
+            _write_rows(book, header, rows)
+            book.close()
+        except XlsxFileError as error:
+            raise OSError(errno.ENOSPC, str(error)) from error
+
+
+def _write_rows(book: Any, header: ExportHeader, rows: Iterable[Row]) -> None:
+    bold = book.add_format({"bold": True})
+    sheet, place = _add_sheet(book, header, bold), _HEADING_ROWS
+    for row in rows:
+        if place >= MAX_ROWS:
+            sheet, place = _add_sheet(book, header, bold), _HEADING_ROWS
+        for column, value in enumerate(row):
+            _write(sheet, place, column, value)
+        place += 1
 
 
 def _add_sheet(book: Any, header: ExportHeader, bold: Any) -> Any:

@@ -12,7 +12,7 @@ from aggregator.texts import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aggregator.profile.arrays import Int64, Integers
+    from aggregator.profile.arrays import Bool, Int64, Integers
 
 RawTable: TypeAlias = "dict[str, Integers]"
 
@@ -79,13 +79,18 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
         start, end = table["start"], table["end"]
         if not _goes_beyond(start, IMPOSSIBLE_NS) and not _goes_beyond(end, IMPOSSIBLE_NS):
             continue
-        bad_start, bad_end = np.abs(start) >= IMPOSSIBLE_NS, np.abs(end) >= IMPOSSIBLE_NS
+        bad_start, bad_end = _is_impossible(start), _is_impossible(end)
         count += int(np.count_nonzero(bad_start | bad_end))
         table["start"] = np.where(bad_start, np.where(bad_end, 0, end), start)
         table["end"] = np.where(bad_end, table["start"], end)
     if count:
         text = say("events have times outside every session; they are counted with no duration.")
         warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count))
+
+
+def _is_impossible(times: Int64) -> Bool:
+    # The smallest integer has no absolute value.
+    return (times >= IMPOSSIBLE_NS) | (times <= -IMPOSSIBLE_NS)
 
 
 def _goes_beyond(column: Int64, limit: int) -> bool:

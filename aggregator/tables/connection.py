@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sqlite3
@@ -41,6 +42,8 @@ from aggregator.tables.snapshots import (
 )
 from aggregator.tables.sql_functions import add_functions
 from aggregator.texts import ENGLISH, current_language, from_json, say
+
+logger = logging.getLogger(__name__)
 
 LONGEST_SERVED_BYTES = 2 * 2**20
 """Limit of a value or row that is served."""
@@ -374,7 +377,8 @@ def opened(
 
     Raises:
         DatabaseBusyError: Another process is writing it.
-        DatabaseError: It is missing, no DLProf database, too old or too new.
+        DatabaseError: It is missing, no DLProf database, too old or too new, or a value in it is
+            not what it should be.
     """
     snapshot = open_snapshot(path, wait_s, keep=keep, is_apart=is_apart)
     # No process can commit from here on, so the state is that of what will be read.
@@ -384,6 +388,10 @@ def opened(
     try:
         yield database
         is_done = True
+    except DAMAGE as error:
+        # A value of the file is not what it should be; or an error of ours, which the log shows.
+        logger.warning("'%s' cannot be read", path, exc_info=True)
+        raise damaged(path, error) from error
     finally:
         read_by_thread().remove(path)
         if is_done and database.is_as_opened:

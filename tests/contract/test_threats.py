@@ -139,6 +139,60 @@ def test_a_view_that_is_somebodys_sql(
     assert time.process_time() - began < 30
 
 
+_VALUES = ("'²x'", "NULL", "9e999", "-9223372036854775808", "x'ff00'", "''", "'9' || hex(1e300)")
+_READ_VIEWS = (
+    *("view_aggregations", "view_op_nodes", "view_domains", "view_iterations_all"),
+    *("view_system_config", "view_profile_info", "view_gpu_devices", "view_kernel_metrics"),
+    *("view_model_summary", "view_advice", "view_expert_systems", "view_texts"),
+)
+
+
+def _misvalued(original: Path, folder: Path, view: str, value: str) -> Path:
+    """A copy whose view has its rows, with one column after the other replaced by a value."""
+    file = folder / "misvalued.sqlite"
+    file.write_bytes(original.read_bytes())
+    with closing(sqlite3.connect(file)) as connection:
+        columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{view}")')]
+        (text,) = connection.execute(
+            "SELECT sql FROM sqlite_master WHERE name = ?", (view,)
+        ).fetchone()
+        connection.execute("PRAGMA legacy_alter_table = ON")
+        connection.execute(text.replace(f"VIEW {view}", f"VIEW {view}_before", 1))
+        connection.execute(f'DROP VIEW "{view}"')
+        rows = [
+            ", ".join(
+                f'{value if one == wrong else chr(34) + one + chr(34)} AS "{one}"'
+                for one in columns
+            )
+            for wrong in columns
+        ]
+        every = ", ".join(f'{value} AS "{one}"' for one in columns)
+        source = f"(SELECT * FROM {view}_before LIMIT 3)"
+        selects = " UNION ALL ".join(f"SELECT {row} FROM {source}" for row in [*rows[:20], every])
+        whole = f"SELECT * FROM {view}_before UNION ALL {selects}"
+        connection.execute(f'CREATE VIEW "{view}" AS {whole}')
+        connection.commit()
+    return file
+
+
+@pytest.mark.parametrize("view", _READ_VIEWS)
+@pytest.mark.parametrize("value", _VALUES)
+def test_no_value_of_a_file_is_an_internal_error(
+    view: str, value: str, own_database: Path, tmp_path: Path, settings: LazySettings
+) -> None:
+    file = _misvalued(own_database, tmp_path, view, value)
+    settings.ENVIRONMENT = replace(
+        settings.ENVIRONMENT, databases=(file,), token="", bind="127.0.0.1"
+    )
+    api = ApiClient()
+    found = {
+        address: api.get(address.replace("/x/", f"/{profile_id(file)}/", 1)).status
+        for address in _addresses()
+        if "/profiles/" in address
+    }
+    assert {address: status for address, status in found.items() if status == 500} == {}
+
+
 def test_nothing_can_be_attached_or_written(ours: Served, tmp_path: Path) -> None:
     from aggregator.errors import DatabaseError
     from aggregator.tables.connection import opened

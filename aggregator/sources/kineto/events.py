@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from decimal import InvalidOperation
+from decimal import Decimal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,14 +16,16 @@ from aggregator.kernels.names import demangle
 from aggregator.profile.arrays import Codes, drained, narrow
 from aggregator.sources.kineto.arguments import WITH_PARAMETERS, Arguments
 from aggregator.sources.kineto.names import MODULE_PREFIX, thread_name
-from aggregator.sources.kineto.trace_json import Event, TraceText, damaged, decode
+from aggregator.sources.kineto.trace_json import Args, Event, TraceText, decode
 
 if TYPE_CHECKING:
-    from aggregator.profile.arrays import Float64, Int32, Int64, Integers
+    from aggregator.profile.arrays import Int32, Int64, Integers
     from aggregator.system.progress import Progress
 
 _MAX_NS: Final = 1 << 61
 """Sums and differences of two such times still fit 64-bit integers."""
+_MAX_US: Final = Decimal(_MAX_NS) / 1000
+_MAX_LENGTH_US: Final = float(_MAX_US)
 _KINDS: Final = {
     "cpu_op": "ranges",
     "operator": "ranges",
@@ -64,7 +67,7 @@ class TraceEvents:
     thread_names: dict[tuple[Any, Any], str] = field(default_factory=dict)
     # Number of complete events of each category that is not read.
     unused: Counter[str] = field(default_factory=Counter)
-    broken: int = 0  # Number of complete events without a time.
+    broken: int = 0  # Number of events without a possible time, or without their other end.
     odd: Counter[str] = field(default_factory=Counter)  # Number of values not understood, by name.
     reversed: int = 0  # Number of events that ended before they began.
     header: dict[str, Any] = field(default_factory=dict)  # The keys of the trace beside its events.
@@ -89,6 +92,8 @@ class _Reader:
     def __init__(self, text: TraceText) -> None:
         self._text = text
         self._events = TraceEvents()
+        # By process and thread: events that have begun, the innermost last.
+        self._begun: dict[tuple[Any, Any], list[Event]] = defaultdict(list)
         self._parts: dict[str, dict[str, list[Integers]]] = {
             kind: defaultdict(list) for kind in (*_COLUMNS,)
         }
@@ -102,13 +107,18 @@ class _Reader:
 
     def _by_kind(self, events: list[Event]) -> dict[str, list[Event]]:
         groups: dict[str, list[Event]] = defaultdict(list)
+        halves: list[Event] = []
         for event in events:
             if event.ph == "X":
                 groups[event.cat].append(event)
+            elif event.ph in {"B", "E"}:
+                halves.append(event)
             elif event.ph == "M" and event.name == "thread_name":
                 key, name = (event.pid, event.tid), thread_name(event.args.name)
                 known = self._events.thread_names.get(key, "")
                 self._events.thread_names[key] = max(known, name)
+        for event in self._joined(halves) if halves else ():
+            groups[event.cat].append(event)
         kinds: dict[str, list[Event]] = defaultdict(list)
         for category, chosen in groups.items():
             kind = _KINDS.get(category.lower())
@@ -118,14 +128,31 @@ class _Reader:
                 kinds[kind] += chosen
         return kinds
 
+    def _joined(self, halves: list[Event]) -> Iterator[Event]:
+        """Complete events from begins and ends; those of a thread nest.
+
+        The format asks for the order of time in each thread, which holds within a block at least.
+        """
+        timed = [event for event in halves if _is_possible(event.ts)]
+        self._events.broken += len(halves) - len(timed)
+        for half in sorted(timed, key=attrgetter("ts")):
+            begun = self._begun[half.pid, half.tid]
+            if half.ph == "B":
+                begun.append(half)
+            elif begun:
+                event = begun.pop()
+                event.dur = float(half.ts - event.ts)  # type: ignore[operator] # both are possible
+                event.args = half.args if event.args == Args() else event.args
+                yield event
+            else:
+                self._events.broken += 1
+
     def _append(self, kind: str, events: list[Event]) -> None:
         whole = [event for event in events if _has_times(event)]
         self._events.broken += len(events) - len(whole)
         if not whole:
             return
-        start, length = self._times(whole)
-        if max(np.abs(start).max(), np.abs(length).max()) > _MAX_NS:
-            raise damaged(self._text.path, "a time is out of range")
+        start, length = _times(whole)
         self._events.reversed += int(np.count_nonzero(length < 0))
         parts = self._parts[kind]
         parts["start"].append(start)
@@ -133,39 +160,36 @@ class _Reader:
         for name, column in _COLUMNS[kind](self._events, whole).items():
             parts[name].append(narrow(column) if column.ndim == 1 else column)
 
-    def _times(self, events: list[Any]) -> tuple[Int64, Int64]:
-        """Start and duration in ns."""
-        try:
-            start = [int((event.ts * 1000).to_integral_value()) for event in events]
-            length = np.array([event.dur for event in events], dtype=np.float64)
-            return np.array(start, dtype=np.int64), _whole_ns(length)
-        except (InvalidOperation, OverflowError, ValueError) as error:
-            raise damaged(self._text.path, "a time is no number") from error
-
     def finish(self) -> TraceEvents:
         """All columns, joined."""
         for kind, parts in self._parts.items():
             columns = {name: drained(arrays) for name, arrays in parts.items()}
             self._events.tables[kind] = columns or _no_rows(kind)
+        self._events.broken += sum(map(len, self._begun.values()))
         self._events.header = self._text.header
         self._events.records_memory = self._text.records_memory
         return self._events
 
 
 def _has_times(event: Event) -> bool:
-    return event.ts is not None and event.ts.is_finite() and event.dur is not None
+    return _is_possible(event.ts) and event.dur is not None and abs(event.dur) <= _MAX_LENGTH_US
+
+
+def _is_possible(time_us: Decimal | None) -> bool:
+    """Whether a time is there, and one that any clock shows."""
+    return time_us is not None and time_us.is_finite() and abs(time_us) <= _MAX_US
+
+
+def _times(events: list[Any]) -> tuple[Int64, Int64]:
+    """Start and duration in ns."""
+    start = [int((event.ts * 1000).to_integral_value()) for event in events]
+    length = np.array([event.dur for event in events], dtype=np.float64)
+    return np.array(start, dtype=np.int64), np.rint(length * 1e3).astype(np.int64)
 
 
 def _no_rows(kind: str) -> Columns:
     empty = np.empty(0, dtype=np.int64)
     return {"start": empty, "end": empty} | _COLUMNS[kind](TraceEvents(), [])
-
-
-def _whole_ns(times_us: Float64) -> Int64:
-    """Microseconds as ns; a value that no integer holds becomes a time out of range."""
-    ns = np.nan_to_num(np.rint(times_us * 1e3), nan=2.0 * _MAX_NS)
-    whole: Int64 = np.clip(ns, -2 * _MAX_NS, 2 * _MAX_NS).astype(np.int64)
-    return whole
 
 
 def _lanes(events: TraceEvents, chosen: list[Event]) -> Int32:

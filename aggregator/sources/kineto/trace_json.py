@@ -33,6 +33,12 @@ _BETWEEN: Final = re.compile(
 )
 # Kineto prints C++ numbers: a bandwidth over no time is inf, which JSON does not have.
 _NO_NUMBER: Final = re.compile(rb'(":\s*)-?(?:inf|nan|Infinity|NaN)(?=\s*[,}])')
+# json.dumps writes half a character for a byte of a name that was no UTF-8.
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _MAX_END_BYTES: Final = 1 << 28
 """Limit on the text read to find the end of the list of events."""
 _END_COST_BYTES: Final = 1 << 16
@@ -180,12 +186,18 @@ _BAD_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def _cleaned(text: bytes) -> bytes:
-    """Text with infinite numbers as null and invalid UTF-8 as the replacement character."""
+    """Text with infinite numbers as null, and what is no character as the replacement character."""
     try:
         text.decode()
     except UnicodeDecodeError:
         text = text.decode("utf-8", "replace").encode()
+    if b"\\ud" in text or b"\\uD" in text:
+        text = _ESCAPE.sub(_whole_character, text)
     return _NO_NUMBER.sub(rb"\1null", text)
+
+
+def _whole_character(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape["half"] else escape[0]
 
 
 def _object(text: bytes) -> dict[str, Any] | None:

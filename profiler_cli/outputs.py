@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Self
 
 from aggregator.errors import DatabaseWriteError
-from aggregator.system.temporary_files import beside, publish, remove_leftovers
+from aggregator.system.temporary_files import publish, remove_leftovers, temporary_name
 
 DATABASE_STEM: Final = "dlprof_dldb"
 DATABASE_EXTENSION: Final = "sqlite"
@@ -247,7 +247,7 @@ class Batch:
             DatabaseWriteError: The file cannot be written.
         """
         path = self._unique(path)
-        temporary = beside(path, "tmp")
+        temporary = temporary_name(path, "tmp")
         if path.parent not in self._cleared:
             self._cleared.add(path.parent)
             remove_leftovers(path.parent)

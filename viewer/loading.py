@@ -23,7 +23,7 @@ def load(name: str) -> ModuleType:
 
 
 @contextmanager
-def absent(*names: str) -> Iterator[None]:
+def block_imports(*names: str) -> Iterator[None]:
     """Let imports of these modules fail within the block, unless they are loaded already.
 
     Libraries import them where they happen to be installed, for parts that are not used here.

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.wsgi import get_wsgi_application
 
-from viewer.loading import absent, load
+from viewer.loading import block_imports, load
 
 _BODY_S = 20
 _SLOWEST_BYTES_PER_S = 16 * 1024
@@ -76,7 +76,7 @@ def _stop_reading(connection: socket.socket) -> None:
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "viewer.settings")
 # Of Django REST framework's test client and pages, and of Django's own tests.
-with absent("jinja2", "markdown", "pygments", "requests"):
+with block_imports("jinja2", "markdown", "pygments", "requests"):
     application: Application = get_wsgi_application()
     load("rest_framework.test")
 

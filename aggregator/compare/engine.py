@@ -24,7 +24,7 @@ from aggregator.compare.result import (
     Verdict,
 )
 from aggregator.compare.setup import differences
-from aggregator.compare.statistics import Doubts, Unit, judge_rows, judge_step
+from aggregator.compare.statistics import RowVerdicts, Unit, judge_rows, judge_step
 from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES, LAUNCHING, UNKNOWN
 from aggregator.metrics.ownership_host import FIRST_CALL, REASONS
 from aggregator.profile.arrays import Float64, Int64
@@ -195,7 +195,7 @@ def _differences(times: tuple[_Times, _Times]) -> list[int]:
     ]
 
 
-def _judgements(doubts: Doubts, is_within_a_tick: Sequence[bool]) -> list[Judgement]:
+def _judgements(doubts: RowVerdicts, is_within_a_tick: Sequence[bool]) -> list[Judgement]:
     """The judgements of rows.
 
     Rounding to the ticks of the trace's clock always goes the same way: no verdict on what it can
@@ -242,7 +242,9 @@ def _known(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def _judge_step(sides: tuple[Side, Side], doubts: Doubts, *, is_one_capture: bool) -> Judgement:
+def _judge_step(
+    sides: tuple[Side, Side], doubts: RowVerdicts, *, is_one_capture: bool
+) -> Judgement:
     """Judge the step by its own samples and by the rows that changed beyond doubt."""
     lengths = [
         [capture.lengths_ns[:, None].astype(np.float64) for capture in side.captures]

@@ -60,7 +60,7 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True)
-class Doubts:
+class RowVerdicts:
     """One value per row; NaN where a side has too few samples.
 
     Attributes:
@@ -120,7 +120,7 @@ def judge_rows(
     is_one_capture: bool = False,
     seed: int = 0,
     same_pct: float = SAME_PCT,
-) -> Doubts:
+) -> RowVerdicts:
     """Judge rows that are compared at once; the false discovery rate is held over all of them.
 
     Args:
@@ -143,12 +143,12 @@ def judge_rows(
 def judge_step(
     base: Side,
     new: Side,
-    classes: Doubts,
+    classes: RowVerdicts,
     *,
     is_one_capture: bool = False,
     seed: int = 0,
     same_pct: float = SAME_PCT,
-) -> Doubts:
+) -> RowVerdicts:
     """Judge the step: arrays (iterations, 1), and the doubts of the classes that it consists of.
 
     Where the step's own spread is wide, as with a data loader that takes its time now and then,
@@ -180,7 +180,7 @@ def _doubts(
     q: Float64,
     is_called: npt.NDArray[np.bool_],
     same_pct: float,
-) -> Doubts:
+) -> RowVerdicts:
     is_unchanged = (estimates.low_ns == 0) & (estimates.high_ns == 0)
     is_same = (estimates.within_pct <= same_pct) | is_unchanged
     if unit is Unit.SINGLE:
@@ -193,7 +193,7 @@ def _doubts(
             estimates.difference_ns.tolist(), is_called.tolist(), is_same.tolist(), strict=True
         )
     ]
-    return Doubts(
+    return RowVerdicts(
         unit,
         estimates.difference_ns,
         estimates.low_ns,

@@ -27,9 +27,9 @@ from aggregator.profile.arrays import (
     Int32,
     Int64,
     Integers,
+    concatenate_and_clear,
     dense_codes,
     distinct,
-    drained,
     first_rows,
     narrowest,
     ordered,
@@ -373,7 +373,9 @@ class InstanceBuilder:
 
     def _finish(self, call_instance: Int32) -> Instances:
         names = self._columns[0].keys()
-        joined = {name: drained([c.pop(name) for c in self._columns]) for name in [*names]}
+        joined = {
+            name: concatenate_and_clear([c.pop(name) for c in self._columns]) for name in [*names]
+        }
         busy = [np.concatenate(columns) for columns in zip(*self._busy, strict=True)]
         self._busy.clear()
         return Instances(

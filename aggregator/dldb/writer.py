@@ -36,10 +36,10 @@ from aggregator.system.sqlite_arrow import ArrowConnection, raise_interrupt
 from aggregator.system.sqlite_uri import connect_read_only, is_busy
 from aggregator.system.temporary_files import (
     announced_commit,
-    beside,
-    exclusive,
+    file_lock,
     publish,
     remove_leftovers,
+    temporary_name,
 )
 from aggregator.texts import Text, say, to_json
 
@@ -74,7 +74,7 @@ def new_database(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     if path.exists() and not overwrite:
         raise _exists(path)
-    partial = beside(path, "partial")
+    partial = temporary_name(path, "partial")
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path.parent)
@@ -278,7 +278,7 @@ def aggregation_turn(path: Path, progress: Progress) -> Iterator[None]:
         AggregationCancelledError: Raised by ``progress`` while waiting.
     """
     try:
-        with exclusive(path, TURN_WAIT_S, lambda: progress.advance(0)):
+        with file_lock(path, TURN_WAIT_S, lambda: progress.advance(0)):
             yield
     except TimeoutError as error:
         raise busy(path) from error

@@ -58,7 +58,7 @@ _UNKNOWN = {
 }
 
 
-def judge(
+def tensor_core_eligibility(
     op_type: str,
     data_type: str,
     input_shapes: str,

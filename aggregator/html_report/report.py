@@ -30,7 +30,7 @@ from aggregator.tables.declared.iterations import AGGREGATIONS
 from aggregator.tables.declared.profile import (
     display_name,
     domains,
-    moment,
+    iso_time,
     profile_details,
     profile_item,
 )
@@ -189,7 +189,7 @@ class _Report:
     def _find_aggregation(self) -> dict[str, Any]:
         for row in AggregationData(self._database, {}).rows(AGGREGATIONS):
             if row["id"] == self._request.aggr_id:
-                return row | {"created_at": moment(row["created_at"], self._database)}
+                return row | {"created_at": iso_time(row["created_at"], self._database)}
         raise DatabaseError(
             say("The profile has no aggregation {aggr_id}.", aggr_id=self._request.aggr_id)
         )

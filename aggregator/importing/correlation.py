@@ -27,7 +27,6 @@ from aggregator.costs.instance_costs import complete_costs, compute_costs
 from aggregator.costs.messages import find_messages
 from aggregator.frameworks import FRAMEWORK_DOMAINS
 from aggregator.frameworks.meaning import RangeMeaning
-from aggregator.importing.aligned import carry_names
 from aggregator.importing.imported import ImportedProfile
 from aggregator.importing.key_nodes import (
     find_key_node,
@@ -54,6 +53,7 @@ from aggregator.importing.phases import (
 )
 from aggregator.importing.rollup_inputs import rollup_inputs
 from aggregator.importing.simple import simple_instances, simple_meaning, simple_table
+from aggregator.importing.unmarked_steps import name_unmarked_steps
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Confidence
 from aggregator.options import Mode
@@ -80,7 +80,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     progress.message(f"Mode: {chosen} ({reason})")
     if profile.reference.bare.median_ns is not None:
         profile.call_markers = markers_before_calls(profile)
-    marked_until_ns = carry_names(profile, calls)
+    marked_until_ns = name_unmarked_steps(profile, calls)
     if reading is not None:
         if reading.framework.mode in (Mode.PYTORCH, Mode.SIMPLE):
             meaning = with_counters(profile, reading.meaning, reading.domain)

@@ -204,7 +204,7 @@ def parts_of(first: int, stop: int, size: int | None = None) -> list[slice]:
     return [slice(low, min(low + size, stop)) for low in range(first, stop, size)]
 
 
-def drained(parts: list[Integers]) -> Integers:
+def concatenate_and_clear(parts: list[Integers]) -> Integers:
     """Join the parts of a column; the list is empty afterwards, so that no part is kept twice."""
     joined = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     parts.clear()

@@ -8,7 +8,7 @@ into a tuple of distinct strings; -1 means "none". Intervals are half-open ``[st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 
@@ -351,11 +351,6 @@ class Profile:
             *("syncs", "graphs"),
         )
         return {kind: self.released.get(kind, len(getattr(self, kind))) for kind in kinds}
-
-
-def take(columns: Kernels, order: Int64) -> Kernels:
-    """The same rows in another order (or a part of them)."""
-    return Kernels(**{f.name: getattr(columns, f.name)[order] for f in fields(columns)})
 
 
 def require_domains(present: Sequence[str], wanted: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from aggregator.dldb.stored import require_aggregable
 from aggregator.errors import DatabaseWriteError
 from aggregator.pipeline import open_or_import
 from aggregator.ranks.summary import write_rank_summary
-from aggregator.system.temporary_files import beside, publish
+from aggregator.system.temporary_files import publish, temporary_name
 from aggregator.texts import say
 
 
@@ -74,7 +74,7 @@ def summarize_file(
 
 
 def _publish(content: bytes, target: Path, *, overwrite: bool) -> None:
-    temporary = beside(target, "tmp")
+    temporary = temporary_name(target, "tmp")
     try:
         try:
             temporary.write_bytes(content)

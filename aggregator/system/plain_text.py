@@ -25,7 +25,7 @@ def on_one_line(text: str) -> str:
     return _ACTING_OR_BREAK.sub(_written_out, text)
 
 
-def defused(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Text for a cell that a spreadsheet must not compute."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 

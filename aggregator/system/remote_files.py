@@ -94,7 +94,7 @@ def matching_urls(url: str) -> list[str]:
     return found
 
 
-def beside(source: Path, name: str) -> Path:
+def output_path(source: Path, name: str) -> Path:
     """The path of a result: beside its source, or in the working directory if that was a URL."""
     is_fetched = any(part.startswith(PURPOSE) for part in source.parts)
     return Path(name) if is_fetched else source.with_name(name)

@@ -50,7 +50,7 @@ def process_scope() -> str:
         return platform.node()
 
 
-def beside(path: Path, kind: str) -> Path:
+def temporary_name(path: Path, kind: str) -> Path:
     """A temporary name of this process beside a file: ``.NAME.OWNER.KIND``."""
     return path.with_name(f".{path.name}.{owner()}.{kind}")
 
@@ -80,7 +80,7 @@ def folder_prefix(purpose: str) -> str:
 
 
 @contextmanager
-def exclusive(path: Path, wait_s: float, poll: Callable[[], object]) -> Iterator[None]:
+def file_lock(path: Path, wait_s: float, poll: Callable[[], object]) -> Iterator[None]:
     """Let one process at a time into the block, by a lock file beside ``path``.
 
     The file itself is not opened: closing it would drop the locks that SQLite holds on it. Where no

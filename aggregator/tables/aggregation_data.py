@@ -20,11 +20,11 @@ from aggregator.tables.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectS
 from aggregator.tables.sql import (
     BoundTable,
     as_number,
-    bind,
     iter_rows,
     read_columns,
     read_counted_page,
     read_page,
+    resolve_columns,
 )
 from aggregator.texts import say
 from aggregator.texts.recognition import recognized
@@ -54,7 +54,7 @@ class AggregationData:
             provide_owners(self.database, int(self.params["aggr_id"]))
         if spec.source.view == EVENTS_VIEW:
             provide_events(self.database)
-        return bind(spec, self.database, self.params)
+        return resolve_columns(spec, self.database, self.params)
 
     def page(self, spec: TableSpec, query: ListQuery) -> dict[str, Any]:
         """One page of a table, as the API replies it."""

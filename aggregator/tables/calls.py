@@ -12,7 +12,7 @@ from aggregator.profile.arrays import Int64
 from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.iterations import ITERATIONS
 from aggregator.tables.declared.kernels import KERNELS
 from aggregator.tables.spec import NOT_IN_DATABASE
@@ -26,7 +26,7 @@ _WIDE = 20.0
 ONLY_DEFAULT_DOMAIN = say("Single launches are assigned to the ops of the default domain only.")
 
 Reply = dict[str, Any]
-_read: Remembered[Reply] = Remembered(256)
+_read: QueryCache[Reply] = QueryCache(256)
 
 
 def read_op_calls(data: AggregationData) -> Reply:

@@ -34,7 +34,7 @@ from aggregator.system.select_only import authorize
 from aggregator.system.sql_process import pid_of
 from aggregator.system.temporary_files import await_commit
 from aggregator.tables.counts import COUNTS, file_state
-from aggregator.tables.snapshots import (
+from aggregator.tables.open_database_cache import (
     begin_reading,
     give_back,
     open_snapshot,

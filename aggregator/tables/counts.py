@@ -20,7 +20,7 @@ def file_state(path: Path) -> Hashable:
     return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-class Remembered(Generic[Result]):
+class QueryCache(Generic[Result]):
     """Results of queries, each asked for once while its file stays as it is.
 
     At most the weight ``most`` is kept; what was asked for longest ago goes first.
@@ -56,4 +56,4 @@ class Remembered(Generic[Result]):
         return result
 
 
-COUNTS: Remembered[int] = Remembered(4096)  # Each takes a few hundred bytes.
+COUNTS: QueryCache[int] = QueryCache(4096)  # Each takes a few hundred bytes.

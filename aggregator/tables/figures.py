@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from aggregator.errors import ReplayError
 from aggregator.tables import plotly
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.efficiency import OP_EFFICIENCY, PEAK_RATES
 from aggregator.tables.declared.iterations import GPUS, ITERATIONS
 from aggregator.tables.declared.ops import OPS
@@ -97,7 +97,7 @@ FIGURES: dict[str, _Builder] = {
 #: Figures that show iterations, and take a range of them.
 FIGURES_OF_ITERATIONS = frozenset({"iteration-summary"})
 
-_drawn: Remembered[Figure] = Remembered(64)  # Each takes up to a megabyte.
+_drawn: QueryCache[Figure] = QueryCache(64)  # Each takes up to a megabyte.
 
 
 def draw(name: str, data: AggregationData, look: Look) -> Figure:

@@ -25,7 +25,7 @@ from aggregator.metrics.memory.overview import (
 from aggregator.profile.arrays import Int64
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import ProfileDatabase
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.texts import say
 
 One = TypeVar("One")
@@ -39,10 +39,10 @@ NOT_RECORDED = say(
 )
 
 
-_shown: Remembered[tuple[Shown, ...]] = Remembered(
+_shown: QueryCache[tuple[Shown, ...]] = QueryCache(
     _MOST_ROWS, lambda all_: sum(len(one.memory.rows) + one.memory.num_events for one in all_) + 1
 )
-_overviews: Remembered[tuple[Overview, ...]] = Remembered(
+_overviews: QueryCache[tuple[Overview, ...]] = QueryCache(
     _MOST_OVERVIEWS, lambda all_: len(all_) + 1
 )
 
@@ -198,7 +198,7 @@ def _iterations(data: AggregationData) -> tuple[Int64, Int64, Int64]:
     return rows[:, 0], rows[:, 1], rows[:, 2]
 
 
-_spans: Remembered[Int64] = Remembered(1_000_000, lambda rows: rows.size + 1)
+_spans: QueryCache[Int64] = QueryCache(1_000_000, lambda rows: rows.size + 1)
 
 
 def _recordings(database: ProfileDatabase) -> Sequence[Shown]:

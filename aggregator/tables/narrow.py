@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aggregator.tables.connection import Params, Queryable
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.request import Filter, ListQuery, OrderTerm
-from aggregator.tables.spec import Column, Narrow, Part
+from aggregator.tables.spec import Column, KeyView, LookupView
 
 Value = str | int | float | None
 
@@ -24,15 +24,15 @@ _ALIAS = "s"
 #: Rows that are skipped anew each time; beyond it the whole order is made, and kept.
 MOST_SKIPPED = 20_000
 _KEPT_IDS = 16_000_000  # Of eight bytes each.
-_pages: Remembered[Sequence[int]] = Remembered(100_000, weight=len)
-_orders: Remembered[Sequence[int]] = Remembered(_KEPT_IDS, weight=len)
+_pages: QueryCache[Sequence[int]] = QueryCache(100_000, weight=len)
+_orders: QueryCache[Sequence[int]] = QueryCache(_KEPT_IDS, weight=len)
 
 
 @dataclass(frozen=True)
 class NarrowTable:
     """A table's narrow view, with the values of its parameters."""
 
-    narrow: Narrow
+    narrow: KeyView
     columns: dict[str, Column]
     params: Params
 
@@ -154,7 +154,7 @@ class NarrowTable:
     def _column(self, column: Column) -> Column:
         return replace(column, sql=self.narrow.sql[column.name])
 
-    def _part(self, alias: str) -> Part | None:
+    def _part(self, alias: str) -> LookupView | None:
         return next((part for part in self.narrow.parts if part.alias == alias), None)
 
 

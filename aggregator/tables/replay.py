@@ -18,7 +18,7 @@ from aggregator.replay.rank_report import RankReport, rank_prediction, read_slow
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.texts import Text, say
 
 Reply = dict[str, Any]
@@ -30,9 +30,9 @@ CHANGE_NAMES: Final = (*LISTS, *OPTIONAL, *NUMBERS, *SWITCHES, RANK_AS_MEDIAN)
 """Parameters that change something."""
 
 # A graph takes some hundred bytes for each kernel and call of the profile.
-_profiles: Remembered[tuple[ReplayedProfile, bool]] = Remembered(2)
-_answers: Remembered[Reply] = Remembered(64)
-_ranks: Remembered[RankReport] = Remembered(16)
+_profiles: QueryCache[tuple[ReplayedProfile, bool]] = QueryCache(2)
+_answers: QueryCache[Reply] = QueryCache(64)
+_ranks: QueryCache[RankReport] = QueryCache(16)
 
 
 def read_critical_path(

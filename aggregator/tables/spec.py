@@ -195,7 +195,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Part:
+class LookupView:
     """A view of few rows that many rows of a narrow view refer to by a key."""
 
     view: str  # The view.
@@ -204,7 +204,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Narrow:
+class KeyView:
     """A narrow view with one row for each row of the table, which determines the rows of a page.
 
     Only those rows are then read in full. In tables with millions of rows this is much faster: each
@@ -216,7 +216,7 @@ class Narrow:
     view: str
     row_id: str  # Its column that numbers the rows, as the table's own row id does.
     where: str  # Condition with named parameters.
-    parts: tuple[Part, ...]  # What its rows refer to.
+    parts: tuple[LookupView, ...]  # What its rows refer to.
     # Expression of each column of the table, over the alias ``s`` or that of one part.
     sql: Mapping[str, str]
     # Columns that sort as another expression does, which is quicker to sort by.
@@ -224,7 +224,7 @@ class Narrow:
 
 
 @dataclass(frozen=True)
-class Among:
+class RowsOfOtherTable:
     """Limits the rows of a table to those that belong to chosen rows of another."""
 
     parameter: str  # The query parameter; its value is the query string of the other list.
@@ -256,8 +256,8 @@ class TableSpec:
     # The same table read from the views that every DLProf database has; used when the main view of
     # ``source`` is absent.
     fallback: TableSpec | None = None
-    narrow: Narrow | None = None  # Where the rows of a page are found, if not in the main view.
-    among: tuple[Among, ...] = ()  # Other tables whose filters this one can follow.
+    narrow: KeyView | None = None  # Where the rows of a page are found, if not in the main view.
+    among: tuple[RowsOfOtherTable, ...] = ()  # Other tables whose filters this one can follow.
     # Columns that the page shows first, in this order; the others follow. Empty: the page does not
     # show the table.
     lead: tuple[str, ...] = ()

@@ -15,10 +15,18 @@ from aggregator.errors import DatabaseBusyError
 from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.connection import Params, ProfileDatabase, Queryable, Row
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.narrow import NarrowTable, condition_sql, contains
 from aggregator.tables.request import ListQuery, OrderTerm
-from aggregator.tables.spec import NOT_MEASURED, Among, Column, Join, Kind, Source, TableSpec
+from aggregator.tables.spec import (
+    NOT_MEASURED,
+    Column,
+    Join,
+    Kind,
+    RowsOfOtherTable,
+    Source,
+    TableSpec,
+)
 from aggregator.texts import say
 
 _UNKNOWN = "NULL"
@@ -26,7 +34,7 @@ _GROUP = "g"  # Alias of the rows of groups.
 #: Read in one transaction: a fraction of a second, with the writing of them to a file.
 _ROWS_PER_PART = 5_000
 #: Values of columns, which every row of a table has to be looked at for.
-_distinct: Remembered[list[Row]] = Remembered(50_000, weight=len)
+_distinct: QueryCache[list[Row]] = QueryCache(50_000, weight=len)
 
 
 @dataclass(frozen=True)
@@ -66,11 +74,11 @@ class BoundTable:
         return "*" in self.unknown
 
 
-def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
+def resolve_columns(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
     """Fit a table to what a database has."""
     if not database.has(spec.source.view):
         if spec.fallback is not None:
-            return bind(spec.fallback, database, params)
+            return resolve_columns(spec.fallback, database, params)
         return BoundTable(
             spec, dict(spec.by_name), _all_unknown(spec), params, "", has_row_id=False, texts={}
         )
@@ -91,7 +99,7 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         texts=database.texts if any(column.is_sentence for column in spec.columns) else {},
         narrow=_narrow(spec, database, params),
         groups=groups,
-        among={one.parameter: bind(one.table, database, params) for one in spec.among},
+        among={one.parameter: resolve_columns(one.table, database, params) for one in spec.among},
     )
 
 
@@ -381,7 +389,9 @@ def _followed(table: BoundTable, query: ListQuery, params: dict[str, Any]) -> It
             yield _among(among, other, followed, params)
 
 
-def _among(among: Among, other: BoundTable, query: ListQuery, params: dict[str, Any]) -> str:
+def _among(
+    among: RowsOfOtherTable, other: BoundTable, query: ListQuery, params: dict[str, Any]
+) -> str:
     """The condition that a row belongs to those of another table that pass its filters."""
     if other.is_absent:
         return "0"

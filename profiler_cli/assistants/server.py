@@ -13,7 +13,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from aggregator.errors import DlprofError
-from profiler_cli.assistants import tools
+from profiler_cli.assistants import queries
 from profiler_cli.assistants.answers import DEFAULT_BYTES, Answer, to_text
 from profiler_cli.assistants.profiles import Profiles
 from profiler_cli.console import program_version
@@ -79,7 +79,7 @@ def _add_findings(server: MCPServer, profiles: Profiles) -> None:
     @_tool(server)
     def list_profiles(max_bytes: Size = DEFAULT_BYTES) -> str:
         """The open profiles, their aggregations and GPUs."""
-        return to_text(tools.list_profiles(profiles), max_bytes)
+        return to_text(queries.list_profiles(profiles), max_bytes)
 
     @_tool(server)
     def summary(
@@ -87,7 +87,7 @@ def _add_findings(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """Why it is slow: the verdict, the step time and its shares, what could save most."""
         with profiles.scope(profile, aggregation) as scope:
-            return to_text(tools.summarize(scope), max_bytes)
+            return to_text(queries.summarize(scope), max_bytes)
 
     @_tool(server)
     def advice(
@@ -98,7 +98,7 @@ def _add_findings(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """What to change and what it could save; with a name also evidence, SQL and its result."""
         with profiles.scope(profile, aggregation) as scope:
-            return to_text(tools.advise(scope, name), max_bytes)
+            return to_text(queries.advise(scope, name), max_bytes)
 
     @_tool(server)
     def compare(
@@ -107,7 +107,7 @@ def _add_findings(server: MCPServer, profiles: Profiles) -> None:
         max_bytes: Size = DEFAULT_BYTES,
     ) -> str:
         """What made the step longer or shorter from base to new, op by op, and how sure that is."""
-        return to_text(tools.compare(profiles, base, new), max_bytes)
+        return to_text(queries.compare(profiles, base, new), max_bytes)
 
 
 def _add_tables(server: MCPServer, profiles: Profiles) -> None:
@@ -119,7 +119,7 @@ def _add_tables(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """The tables; or the columns of one with their meanings and filters; or those of a view."""
         with profiles.scope(profile, None) as scope:
-            return to_text(tools.describe(scope, name), max_bytes)
+            return to_text(queries.describe(scope, name), max_bytes)
 
     @_tool(server)
     def table(
@@ -135,7 +135,7 @@ def _add_tables(server: MCPServer, profiles: Profiles) -> None:
         """Rows of any table of describe."""
         params = {**(filters or {}), **({"ordering": ordering} if ordering else {})}
         with profiles.scope(profile, aggregation) as scope:
-            return to_text(tools.read_table(scope, table, params, columns, limit), max_bytes)
+            return to_text(queries.read_table(scope, table, params, columns, limit), max_bytes)
 
     for address, meaning in _TABLES.items():
         _add_table(server, address, meaning, table)
@@ -146,7 +146,7 @@ def _add_tables(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """The ranks of a distributed job, and which of them makes the step slow."""
         with profiles.scope(profile, aggregation) as scope:
-            return to_text(tools.ranks(scope), max_bytes)
+            return to_text(queries.ranks(scope), max_bytes)
 
     @_tool(server)
     def sql(
@@ -157,7 +157,7 @@ def _add_tables(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """Rows of a SELECT, for what no table answers; read only, at most 30 s and 1,000 rows."""
         with profiles.scope(profile, None) as scope:
-            return to_text(tools.run_sql(scope, query, limit), max_bytes)
+            return to_text(queries.run_sql(scope, query, limit), max_bytes)
 
 
 _TABLES: Final = {
@@ -190,7 +190,7 @@ def _add_replays(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """What a step waits for, and which ops would shorten it if they were faster."""
         with profiles.scope(profile, aggregation) as scope:
-            return to_text(tools.critical_path(scope), max_bytes)
+            return to_text(queries.critical_path(scope), max_bytes)
 
     @_tool(server)
     def what_if(
@@ -208,7 +208,7 @@ def _add_replays(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """The step time with changes, predicted by a replay, with an interval."""
         with profiles.scope(profile, aggregation) as scope:
-            return to_text(tools.what_if(scope, changes), max_bytes)
+            return to_text(queries.what_if(scope, changes), max_bytes)
 
     @_tool(server)
     def timeline_range(
@@ -221,7 +221,7 @@ def _add_replays(server: MCPServer, profiles: Profiles) -> None:
     ) -> str:
         """What ran in some time: GPU time by kind and op, and the longest events."""
         with profiles.scope(profile, aggregation) as scope:
-            found: Answer = tools.timeline_range(scope, iteration, start_ns, stop_ns)
+            found: Answer = queries.timeline_range(scope, iteration, start_ns, stop_ns)
             return to_text(found, max_bytes)
 
 

@@ -17,7 +17,7 @@ from aggregator.errors import DlprofError, NsysFailedError, NsysNotFoundError, U
 from aggregator.sources.formats import REPORT_SUFFIXES
 from aggregator.sources.nsys.report import find_nsys
 from aggregator.sources.nsys.scrub import scrub
-from aggregator.system.temporary_files import beside
+from aggregator.system.temporary_files import temporary_name
 from profiler_cli.outputs import display
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def export_command(nsys: Nsys, report: Path, export: Path) -> list[str]:
 
 def remove_environments(export: Path) -> str:
     """Remove what an export holds of the machine's processes; returns what to say about it."""
-    clean, name = beside(export, "tmp"), display(export)
+    clean, name = temporary_name(export, "tmp"), display(export)
     try:
         scrub(export, clean, overwrite=True)
         clean.replace(export)

@@ -16,7 +16,7 @@ from aggregator.dldb.reader import Dldb, damaged
 from aggregator.errors import DatabaseError, DatabaseWriteError, UsageError
 from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import shown
-from aggregator.system.remote_files import beside
+from aggregator.system.remote_files import output_path
 from aggregator.tables.timeline.events import Events, Window, iteration_window
 from aggregator.tables.timeline.perfetto import write_trace
 from profiler_cli.console import EXIT_DONE
@@ -56,7 +56,7 @@ def run_export(words: Sequence[str]) -> int:
             "--iter_start and --iter_stop are for perfetto; other formats show an aggregation.",
             hint="Aggregate the iterations, and name the aggregation with --aggregation.",
         )
-    target: Path = options.output or beside(source, source.stem + SUFFIXES[options.format])
+    target: Path = options.output or output_path(source, source.stem + SUFFIXES[options.format])
     if target.exists() and (not options.force or (source.exists() and target.samefile(source))):
         raise UsageError(
             f"'{display(target)}' exists already.", hint="Give another --output, or --force."

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
 from aggregator.errors import NoGpuActivityError, ProfileNotFoundError
-from aggregator.system.plain_text import defused, on_one_line
+from aggregator.system.plain_text import escape_formula, on_one_line
 from profiler_cli.console import EXIT_DONE
 
 EXIT_FAILED: Final = 1
@@ -107,7 +107,9 @@ class TableForm:
 
     def _line(self, values: list[Any], widths: list[int], *, is_header: bool = False) -> str:
         if self.csv:
-            return _quoted([value if value == "-" else defused(str(value)) for value in values])
+            return _quoted(
+                [value if value == "-" else escape_formula(str(value)) for value in values]
+            )
         if not self.width:
             return " ".join(map(str, values))
         parts = []

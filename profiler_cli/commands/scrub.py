@@ -11,7 +11,7 @@ from typing import Final
 from aggregator.errors import DatabaseWriteError
 from aggregator.sources.nsys.scrub import scrub
 from aggregator.system.plain_text import shown
-from aggregator.system.remote_files import beside
+from aggregator.system.remote_files import output_path
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.outputs import display, output_folder, write_error
@@ -31,7 +31,7 @@ def run_scrub(words: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(words))
     source: Path = options.file
-    target: Path = options.output or beside(source, f"{source.stem}_scrubbed{source.suffix}")
+    target: Path = options.output or output_path(source, f"{source.stem}_scrubbed{source.suffix}")
     with _writing(target):
         done = scrub(source, target, keep_commands=options.keep_commands, overwrite=options.force)
     print(

@@ -50,7 +50,7 @@ def unnamed(args: Args) -> Args:
     return [arg for arg in args if arg.get("name", "") == ""]
 
 
-def need(*, fits: bool) -> None:
+def require_consistent(*, fits: bool) -> None:
     """Check that the values of a marker fit each other.
 
     Raises:

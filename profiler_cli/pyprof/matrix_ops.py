@@ -15,8 +15,8 @@ from profiler_cli.pyprof.calls import (
     Kernel,
     OpCost,
     item_size,
-    need,
     parameters,
+    require_consistent,
     unnamed,
 )
 
@@ -25,7 +25,7 @@ def _product(left: dict[str, Any], right: dict[str, Any]) -> tuple[int, int]:
     """Operations and bytes of a matrix product."""
     size = item_size(left["dtype"])
     cost = product(OpCall("", (), size, size), tuple(left["shape"]), tuple(right["shape"]))
-    need(fits=cost.flops is not None and cost.num_bytes is not None)
+    require_consistent(fits=cost.flops is not None and cost.num_bytes is not None)
     return cost.flops or 0, cost.num_bytes or 0
 
 
@@ -33,8 +33,8 @@ def mm(op: str, args: Args, kernel: Kernel) -> OpCost:
     """``mm(A, B)``, ``bmm``, and ``addmm(C, A, B)``, whose C PyProf does not count."""
     tensors = [arg for arg in unnamed(args) if arg["type"] == "tensor"]
     left, right = tensors[-2:]
-    need(fits=len(tensors) == 2 + op.startswith("addmm"))
-    need(fits=len(left["shape"]) == len(right["shape"]) == 2 + (op == "bmm"))
+    require_consistent(fits=len(tensors) == 2 + op.startswith("addmm"))
+    require_consistent(fits=len(left["shape"]) == len(right["shape"]) == 2 + (op == "bmm"))
     *batch, rows, inner = left["shape"]
     # PyProf names M what cuBLAS does, the columns.
     shown = {"B": batch[0]} if batch else {}
@@ -67,7 +67,7 @@ def linear(op: str, args: Args, kernel: Kernel) -> OpCost:
     image, weight = args[:2]
     *lead, inner = image["shape"]
     outputs, inner_weight = weight["shape"]
-    need(fits=inner == inner_weight)
+    require_consistent(fits=inner == inner_weight)
     rows, dtype = prod(lead), image["dtype"]
     shown = lead[0] if len(lead) == 1 else tuple(lead)
     size = item_size(dtype)
@@ -145,7 +145,7 @@ def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
     }
     parameters_of = {name: list(v) if isinstance(v, tuple) else v for name, v in how.items()}
     output = convolution_output((image, weight), parameters_of, op)
-    need(fits=output is not None)
+    require_consistent(fits=output is not None)
     assert output is not None
     params, padding = "", how["padding"]
     if len(image) <= 4:
@@ -165,6 +165,6 @@ def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
         return OpCost(op, params, tc, 0, 0)
     size = item_size(dtype)
     cost = convolution.forward(OpCall("", (image, weight), size, size, output, context=op))
-    need(fits=cost.flops is not None and cost.num_bytes is not None)
+    require_consistent(fits=cost.flops is not None and cost.num_bytes is not None)
     parts = int(how["groups"]) if _ONE_GROUP.search(kernel.long_name) else 1
     return OpCost(op, params, tc, (cost.flops or 0) // parts, (cost.num_bytes or 0) // parts)

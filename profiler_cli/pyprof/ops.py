@@ -20,8 +20,8 @@ from profiler_cli.pyprof.calls import (
     UnknownCallError,
     item_size,
     joined,
-    need,
     parameters,
+    require_consistent,
     tensor_of,
     unnamed,
 )
@@ -100,7 +100,7 @@ def _operands(args: Args) -> list[Tensor]:
     Empty: a tensor without dimensions, which a marker writes as a number without its type.
     """
     read = [arg for arg in args if arg.get("type") == "tensor" and arg.get("name") != "out"]
-    need(fits=bool(read) or any(map(_is_number, args)))
+    require_consistent(fits=bool(read) or any(map(_is_number, args)))
     return [tensor_of(arg) for arg in read]
 
 
@@ -152,7 +152,7 @@ def _binary(operations: int, *, compares: bool = False) -> Formula:
 
 def _ternary(op: str, args: Args, _: Kernel) -> OpCost:
     tensors = _operands(args)
-    need(fits=len(tensors) in (2, 3))  # the weight of lerp may be a number
+    require_consistent(fits=len(tensors) in (2, 3))  # the weight of lerp may be a number
     out = joined(tensors)
     moved = sum(tensor.bytes for tensor in tensors) + out.bytes
     return OpCost(op, _list_parameters(tensors), "-", 3 * out.size, moved)
@@ -160,7 +160,7 @@ def _ternary(op: str, args: Args, _: Kernel) -> OpCost:
 
 def _embedding(op: str, args: Args, kernel: Kernel) -> OpCost:
     index, weight = tensor_of(args[0]), tensor_of(args[1])
-    need(fits=len(weight.shape) == 2)
+    require_consistent(fits=len(weight.shape) == 2)
     params = parameters(
         {"I": index.shape, "itype": index.dtype, "E": weight.shape, "etype": weight.dtype}
     )
@@ -235,7 +235,7 @@ def _any(op: str, args: Args, _: Kernel) -> OpCost:
 
 def _cat(op: str, args: Args, kernel: Kernel) -> OpCost:
     tensors = [tensor_of(arg) for arg in args if arg["type"] == "tensor"]
-    need(fits=bool(tensors))
+    require_consistent(fits=bool(tensors))
     moved = 2 * sum(tensor.bytes for tensor in tensors)
     return OpCost(op, _list_parameters(tensors), "-", 0, moved if kernel.sub == 0 else 0)
 

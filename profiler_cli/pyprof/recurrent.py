@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from profiler_cli.pyprof.calls import Args, Kernel, OpCost, item_size, need, parameters
+from profiler_cli.pyprof.calls import (
+    Args,
+    Kernel,
+    OpCost,
+    item_size,
+    parameters,
+    require_consistent,
+)
 
 GATES = {"LSTMCell": 4, "GRUCell": 3, "RNNCell": 1}
 _TILE = re.compile(r"_(\d+)x(\d+)_")
@@ -23,7 +30,7 @@ class _Product(NamedTuple):
 def cost(cell: str, args: Args, kernel: Kernel) -> OpCost:
     """A kernel of a cell that runs as several kernels."""
     (batch, inputs), (again, hidden) = args[0]["shape"], args[1]["shape"]
-    need(fits=batch == again)
+    require_consistent(fits=batch == again)
     dtype = args[0]["dtype"]
     tc = str(kernel.tensor_cores) if "gemm" in kernel.name else "-"
     rows = GATES[cell] * hidden

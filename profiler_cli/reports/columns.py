@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from aggregator.system.plain_text import defused
+from aggregator.system.plain_text import escape_formula
 
 _NEEDS_QUOTES: Final = frozenset(',"\n\r')
 
@@ -154,7 +154,7 @@ def _csv_word(value: object) -> str:
 
 def _without_formula(value: object) -> str:
     # Names come from the profiled program.
-    return "" if value is None else defused(str(value))
+    return "" if value is None else escape_formula(str(value))
 
 
 def _yes_no(value: object) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.system.log_lines import JsonFormatter, LineFormatter
-from aggregator.system.plain_text import defused, on_one_line, shown
+from aggregator.system.plain_text import escape_formula, on_one_line, shown
 from profiler_cli.dlprof import main
 from tests.builders import Trace
 
@@ -124,7 +124,7 @@ def test_control_characters_are_escaped() -> None:
     assert on_one_line("a\nb\u2028c") == "a\\nb\\u2028c"
     assert shown("\udcff") == "\\udcff"
     assert shown("Größe 时间 🙂") == "Größe 时间 🙂"
-    assert [defused(text) for text in ("=1", "a=1", "", "-")] == ["'=1", "a=1", "", "'-"]
+    assert [escape_formula(text) for text in ("=1", "a=1", "", "-")] == ["'=1", "a=1", "", "'-"]
 
 
 @pytest.mark.parametrize("formatter", [LineFormatter("%(levelname)s %(message)s"), JsonFormatter()])

@@ -464,14 +464,14 @@ def test_an_upload_is_used_once(
     """Two requests at the same time: one profile is made, and one request gets a conflict."""
     upload = _upload(own_database)
     statuses = []
-    place = uploads.place
+    place = uploads.link_into_place
 
     def meanwhile(found: uploads.Upload, target: Path) -> None:
-        monkeypatch.setattr(uploads, "place", place)
+        monkeypatch.setattr(uploads, "link_into_place", place)
         statuses.append(api.post(PROFILES, {"upload": upload}).status)
         place(found, target)
 
-    monkeypatch.setattr(uploads, "place", meanwhile)
+    monkeypatch.setattr(uploads, "link_into_place", meanwhile)
     statuses.append(api.post(PROFILES, {"upload": upload}).status)
 
     assert statuses == [404, 201]

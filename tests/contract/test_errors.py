@@ -10,7 +10,7 @@ import pytest
 from django.conf import LazySettings
 
 from aggregator.tables import figures
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from tests.contract.client import API, ApiClient, Reply, Served
 from viewer.api.tables import TableView
 
@@ -175,7 +175,7 @@ def test_an_internal_error_reveals_no_details(
 
     monkeypatch.setattr(TableView, "get", fail)
     monkeypatch.setitem(figures.FIGURES, "gpus", fail)
-    monkeypatch.setattr(figures, "_drawn", Remembered(1))
+    monkeypatch.setattr(figures, "_drawn", QueryCache(1))
 
     for address in ("ops/", "figures/gpus/"):
         reply = api.get(served.at(address))

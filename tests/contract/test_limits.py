@@ -14,9 +14,9 @@ import pytest
 from django.conf import LazySettings
 
 from aggregator.errors import DatabaseError, QueryTimeoutError
-from aggregator.tables import connection, snapshots
+from aggregator.tables import connection, open_database_cache
 from aggregator.tables.connection import ProfileDatabase, opened
-from aggregator.tables.snapshots import open_snapshot
+from aggregator.tables.open_database_cache import open_snapshot
 from tests.contract.client import ApiClient, Served
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT MAX(x) FROM n"
@@ -107,9 +107,9 @@ def test_a_change_broken_off_in_the_middle_is_said_to_be(
         error.sqlite_errorcode = sqlite3.SQLITE_READONLY_ROLLBACK
         raise error
 
-    monkeypatch.setattr(snapshots, "open_database", locked)
-    monkeypatch.setattr(snapshots, "_IDLE", snapshots._Idle())
-    monkeypatch.setattr(snapshots, "_OPEN_PAUSE_S", 0.001)
+    monkeypatch.setattr(open_database_cache, "open_database", locked)
+    monkeypatch.setattr(open_database_cache, "_IDLE", open_database_cache._Idle())
+    monkeypatch.setattr(open_database_cache, "_OPEN_PAUSE_S", 0.001)
 
     reply = api.get(ours.at("ops/"))
 

@@ -17,12 +17,12 @@ from aggregator.errors import DatabaseBusyError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
-from aggregator.tables import connection, narrow, snapshots, sql
+from aggregator.tables import connection, narrow, open_database_cache, sql
 from aggregator.tables.connection import ProfileDatabase, opened
 from aggregator.tables.declared.kernels import ITERATION_KERNELS, ITERATION_OP_KERNELS
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import Kind, TableSpec
-from aggregator.tables.sql import bind, count_rows, iter_all, iter_rows, read_page
+from aggregator.tables.sql import count_rows, iter_all, iter_rows, read_page, resolve_columns
 from tests.contract.client import ApiClient, Served
 
 TABLES = pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def _pages(
     spec: TableSpec, database: ProfileDatabase, place: dict[str, str | int], params: dict[str, str]
 ) -> tuple[int, list[Any], int, list[Any]]:
     """Count and all pages, found in the narrow view and in the wide one."""
-    table = bind(spec, database, place)
+    table = resolve_columns(spec, database, place)
     assert table.narrow is not None
     wide = replace(table, narrow=None)
     query = parse_list_query(spec, {**params, "page_size": str(SIZE)})
@@ -83,7 +83,9 @@ def test_filters_and_searches_are_those_of_the_whole_view(
     ours: Served, place: dict[str, str | int], spec: TableSpec
 ) -> None:
     with opened(ours.path, time_limit_s=60) as database:
-        rows = read_page(bind(spec, database, place), parse_list_query(spec, {}), database)
+        rows = read_page(
+            resolve_columns(spec, database, place), parse_list_query(spec, {}), database
+        )
         row = rows[len(rows) // 2]
         wanted = [{"search": text} for text in ("a", "KERNEL", "1, 1", "%", "no such thing")]
         for column in spec.columns:
@@ -121,7 +123,7 @@ def test_all_rows_are_those_of_the_whole_view(
 ) -> None:
     monkeypatch.setattr(sql, "_ROWS_PER_PART", 7)
     with opened(ours.path, time_limit_s=60) as database:
-        table = bind(spec, database, place)
+        table = resolve_columns(spec, database, place)
         for params in ({}, {"ordering": "-gpu_time_ns"}, {"search": "no such thing"}):
             query = parse_list_query(spec, params)
             wide = list(iter_rows(table, query, database))
@@ -154,7 +156,7 @@ def test_a_writer_commits_while_all_rows_are_read(
 
     writer = threading.Thread(target=write)
     with opened(copy, time_limit_s=600) as database:
-        table = bind(ITERATION_KERNELS, database, place)
+        table = resolve_columns(ITERATION_KERNELS, database, place)
         query = parse_list_query(ITERATION_KERNELS, {})
         expected = list(iter_rows(table, query, database))
         rows = iter_all(table, query, database)
@@ -175,7 +177,7 @@ def test_rows_that_go_while_they_are_read_are_an_error(
 ) -> None:
     monkeypatch.setattr(sql, "_ROWS_PER_PART", 7)
 
-    begin = snapshots.begin_reading
+    begin = open_database_cache.begin_reading
 
     def write_and_begin(reader: sqlite3.Connection) -> None:
         with closing(sqlite3.connect(copy)) as writer, writer:
@@ -185,7 +187,7 @@ def test_rows_that_go_while_they_are_read_are_an_error(
     with opened(copy, time_limit_s=600) as database:
         # Between the end of a part and the begin of the next one.
         monkeypatch.setattr(connection, "begin_reading", write_and_begin)
-        table = bind(ITERATION_KERNELS, database, place)
+        table = resolve_columns(ITERATION_KERNELS, database, place)
         with pytest.raises(DatabaseBusyError, match="went while they were read"):
             list(iter_all(table, parse_list_query(ITERATION_KERNELS, {}), database))
 

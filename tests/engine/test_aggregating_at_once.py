@@ -27,7 +27,7 @@ from aggregator.errors import (
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress
-from aggregator.system.temporary_files import announced_commit, await_commit, exclusive
+from aggregator.system.temporary_files import announced_commit, await_commit, file_lock
 from aggregator.tables.connection import opened
 from tests.builders import Trace, analyze, query
 
@@ -194,7 +194,7 @@ def test_a_locked_database_is_waited_for_briefly(database: Path) -> None:
 
 
 def _hold(path: str, held: Event, stop: Event) -> None:
-    with exclusive(Path(path), 1, lambda: None):
+    with file_lock(Path(path), 1, lambda: None):
         held.set()
         stop.wait(240)
 

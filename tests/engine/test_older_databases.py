@@ -22,7 +22,7 @@ from aggregator.tables.connection import opened
 from aggregator.tables.declared.kernels import KERNELS
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.request import parse_list_query
-from aggregator.tables.sql import bind, iter_rows
+from aggregator.tables.sql import iter_rows, resolve_columns
 from tests.builders import Analyzed, Trace, analyze, query
 
 OLDER = Path(__file__).parents[1] / "data" / "older"
@@ -104,7 +104,7 @@ def test_one_of_an_earlier_patch_is_shown(older: Path) -> None:
     with opened(older, time_limit_s=60) as database:
         params: dict[str, str | int] = {"aggr_id": 1, "domain": "default-domain"}
         summary = AggregationData(database, params).read_object(PERFORMANCE_SUMMARY)
-        table = bind(KERNELS, database, {**params})
+        table = resolve_columns(KERNELS, database, {**params})
         kernels = list(iter_rows(table, parse_list_query(KERNELS, {}), database))
     lacking = {"is_steady", "steady_note", "steps", "iter_median_ns", "iter_p10_ns", "iter_p90_ns"}
     lacking = lacking if older.stem < "2.1.3" else set()

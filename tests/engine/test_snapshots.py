@@ -14,15 +14,15 @@ from aggregator.errors import DatabaseError
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress
-from aggregator.tables import snapshots
+from aggregator.tables import open_database_cache
 from aggregator.tables.connection import ProfileDatabase, opened
 
 
 @pytest.fixture(autouse=True)
-def idle(monkeypatch: pytest.MonkeyPatch) -> snapshots._Idle:
+def idle(monkeypatch: pytest.MonkeyPatch) -> open_database_cache._Idle:
     """None is open yet."""
-    fresh = snapshots._Idle()
-    monkeypatch.setattr(snapshots, "_IDLE", fresh)
+    fresh = open_database_cache._Idle()
+    monkeypatch.setattr(open_database_cache, "_IDLE", fresh)
     return fresh
 
 
@@ -102,7 +102,7 @@ def test_another_file_of_that_name_is_seen(
 
 
 def test_a_file_that_went_is_missed_and_its_new_permissions_hold(
-    sample_database: Path, idle: snapshots._Idle
+    sample_database: Path, idle: open_database_cache._Idle
 ) -> None:
     assert aggregations(sample_database) == 1
     moved = sample_database.rename(sample_database.with_name("moved"))
@@ -175,20 +175,22 @@ def test_the_next_one_may_do_no_more_than_the_first(sample_database: Path) -> No
 def test_few_are_kept_and_not_for_long(
     sample_database: Path,
     tmp_path: Path,
-    idle: snapshots._Idle,
+    idle: open_database_cache._Idle,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    copies = [tmp_path / f"{number}.sqlite" for number in range(snapshots._MOST_IDLE + 2)]
+    copies = [tmp_path / f"{number}.sqlite" for number in range(open_database_cache._MOST_IDLE + 2)]
     for copy in copies:
         shutil.copyfile(sample_database, copy)
         aggregations(copy)
-    assert [descriptors(copy) for copy in copies] == [0, 0, *[1] * snapshots._MOST_IDLE]
-    monkeypatch.setattr(snapshots, "_LONGEST_IDLE_S", 0.0)
+    assert [descriptors(copy) for copy in copies] == [0, 0, *[1] * open_database_cache._MOST_IDLE]
+    monkeypatch.setattr(open_database_cache, "_LONGEST_IDLE_S", 0.0)
     idle._close_old()
     assert sum(map(descriptors, copies)) == 0
 
 
-def test_a_forked_process_opens_its_own(sample_database: Path, idle: snapshots._Idle) -> None:
+def test_a_forked_process_opens_its_own(
+    sample_database: Path, idle: open_database_cache._Idle
+) -> None:
     before = connection_used(sample_database)
     idle.forget()
     assert connection_used(sample_database) != before

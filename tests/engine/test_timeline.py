@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.timeline.items import Items
 from aggregator.tables.timeline.levels import lane_levels, shown_items
 from aggregator.tables.timeline.nesting import disjoint_sets
@@ -151,7 +151,7 @@ def test_a_kept_timeline_answers_as_a_new_one_and_a_damaged_one_is_made_anew(
     database = imported("ddp2_resnet50_amp")
 
     def answers(folder: Path | None) -> list[Any]:
-        remembered = Remembered[StoredTimeline](2**30, lambda found: found.size)
+        remembered = QueryCache[StoredTimeline](2**30, lambda found: found.size)
         monkeypatch.setattr("aggregator.tables.timeline.prepared._prepared", remembered)
         with opened_data(database) as data:
             timeline = TimelineAnswers(data, folder)

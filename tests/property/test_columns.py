@@ -14,9 +14,9 @@ from aggregator.metrics.statistics import Groups
 from aggregator.profile import arrays as columns
 from aggregator.profile.arrays import (
     Int64,
+    concatenate_and_clear,
     dense_codes,
     distinct,
-    drained,
     narrow,
     narrowest,
     ordered,
@@ -103,7 +103,7 @@ def test_narrowest_leaves_room_for_one_more(largest: int) -> None:
 
 def test_drained_parts_are_released() -> None:
     parts: list[Any] = [_array([1, 2]), _array([3]).astype(np.int32)]
-    assert drained(parts).tolist() == [1, 2, 3]
+    assert concatenate_and_clear(parts).tolist() == [1, 2, 3]
     assert parts == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.frameworks.eligibility import Ran, judge
+from aggregator.frameworks.eligibility import Ran, tensor_core_eligibility
 
 H200, T4, PASCAL = (9, 0), (7, 5), (6, 1)
 
@@ -27,7 +27,9 @@ H200, T4, PASCAL = (9, 0), (7, 5), (6, 1)
 def test_the_element_type_and_the_gpu_decide(
     data_type: str, capability: tuple[int, int] | None, expected: bool | None
 ) -> None:
-    fit = judge("linear", data_type, "", capability, by_type=True, ran=Ran.NOTHING)
+    fit = tensor_core_eligibility(
+        "linear", data_type, "", capability, by_type=True, ran=Ran.NOTHING
+    )
     assert fit.eligible is expected
     assert fit.reason
 
@@ -46,16 +48,21 @@ def test_the_element_type_and_the_gpu_decide(
     ],
 )
 def test_a_shape_can_forbid_it(op_type: str, shapes: str, expected: bool) -> None:
-    fit = judge(op_type, "float16", shapes, H200, by_type=True, ran=Ran.NOTHING)
+    fit = tensor_core_eligibility(op_type, "float16", shapes, H200, by_type=True, ran=Ran.NOTHING)
     assert fit.eligible is expected
 
 
 def test_a_kernel_that_ran_outweighs_recorded_types() -> None:
-    assert judge("conv2d", "", "", H200, by_type=True, ran=Ran.TENSOR_CORES).eligible is True
+    assert (
+        tensor_core_eligibility("conv2d", "", "", H200, by_type=True, ran=Ran.TENSOR_CORES).eligible
+        is True
+    )
 
 
 def test_other_types_cannot() -> None:
-    fit = judge("relu", "float16", "[[8,8],[8,8]]", H200, by_type=False, ran=Ran.NOTHING)
+    fit = tensor_core_eligibility(
+        "relu", "float16", "[[8,8],[8,8]]", H200, by_type=False, ran=Ran.NOTHING
+    )
     assert fit.eligible is False
     assert "relu" in fit.reason
 
@@ -77,5 +84,5 @@ def test_other_types_cannot() -> None:
 def test_kernels_decide_before_the_name(
     op_type: str, by_type: bool, ran: Ran, expected: bool | None
 ) -> None:
-    fit = judge(op_type, "float16", "", H200, by_type=by_type, ran=ran)
+    fit = tensor_core_eligibility(op_type, "float16", "", H200, by_type=by_type, ran=ran)
     assert fit.eligible is expected

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from aggregator.system import temporary_files as leftovers
-from aggregator.system.temporary_files import STRANGERS_LIMIT_S, beside, remove_leftovers
+from aggregator.system.temporary_files import STRANGERS_LIMIT_S, remove_leftovers, temporary_name
 
 MAKE = (
     "import sys; from pathlib import Path; from aggregator.system.temporary_files import *;"
     "target = Path(sys.argv[1]);"
-    "[beside(target, kind).touch() for kind in ('partial', 'tmp', 'partial-journal')];"
+    "[temporary_name(target, kind).touch() for kind in ('partial', 'tmp', 'partial-journal')];"
     "folder = target.with_name(f'.{target.name}.ranks.{owner()}.x'); folder.mkdir();"
     "(folder / '0.sqlite').touch();"
 )
@@ -53,7 +53,7 @@ def test_files_of_living_processes_are_kept(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         process.stdout.readline()
-        mine = beside(target, "partial")
+        mine = temporary_name(target, "partial")
         mine.touch()
 
         assert remove_leftovers(tmp_path) == []

@@ -28,7 +28,7 @@ from aggregator.system.untrusted_json import read_count
 from aggregator.tables.aggregation_data import list_reply
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.owners import COMPARE_ROWS
-from aggregator.tables.memory import query_records
+from aggregator.tables.in_memory_table import query_records
 from aggregator.tables.plotly import Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.texts import say

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from aggregator.errors import InvalidValueError
 from aggregator.tables.aggregation_data import list_reply
-from aggregator.tables.memory import RECORDS, query_records
+from aggregator.tables.in_memory_table import RECORDS, query_records
 from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import TableSpec, choice, identifier, number, real, text
 from aggregator.texts import say

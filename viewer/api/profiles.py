@@ -21,8 +21,8 @@ from aggregator.system.untrusted_json import read_count
 from aggregator.tables.aggregation_data import AggregationData, list_reply
 from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.declared.iterations import AGGREGATIONS
-from aggregator.tables.declared.profile import moment
-from aggregator.tables.memory import RECORDS, query_records
+from aggregator.tables.declared.profile import iso_time
+from aggregator.tables.in_memory_table import RECORDS, query_records
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import TableSpec, boolean, choice, identifier, number, text
 from aggregator.texts import say
@@ -158,7 +158,7 @@ class AggregationsView(ResourceView):
         with open_profile(profile) as (_, database):
             page = AggregationData(database, {}).page(AGGREGATIONS, query)
             for item in page["results"]:
-                item["created_at"] = moment(item["created_at"], database)
+                item["created_at"] = iso_time(item["created_at"], database)
         return Response(page)
 
     @extend_schema(request=NewAggregationSerializer, responses={202: JobSerializer})
@@ -187,7 +187,7 @@ class AggregationView(ResourceView):
             found = next((item for item in rows if item["id"] == aggregation), None)
             if found is None:  # deleted in between
                 raise aggregation_not_found(aggregation, [item["id"] for item in rows])
-            return Response(found | {"created_at": moment(found["created_at"], database)})
+            return Response(found | {"created_at": iso_time(found["created_at"], database)})
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, profile: str, aggregation: int) -> Response:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TextIO
 
-from aggregator.system.plain_text import defused
+from aggregator.system.plain_text import escape_formula
 from viewer.exports.header import ExportHeader, Row, printable
 from viewer.exports.pdf import write_pdf
 from viewer.exports.xlsx import write_xlsx
@@ -57,7 +57,7 @@ def write_json(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> No
 
 def _cell(value: object) -> object:
     # A number stays as it is: it may be negative.
-    return value if type(value) in _NUMBERS else defused(printable(value))
+    return value if type(value) in _NUMBERS else escape_formula(printable(value))
 
 
 _NUMBERS = frozenset({int, float})

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterable
 from typing import IO, Any
 
-from aggregator.system.plain_text import defused
+from aggregator.system.plain_text import escape_formula
 from aggregator.system.temporary_files import temporary_folder
 from viewer.exports.header import ExportHeader, Row, printable
 
@@ -57,7 +57,7 @@ def _add_sheet(book: Any, header: ExportHeader, bold: Any) -> Any:
     sheet = book.add_worksheet()
     sheet.set_column(0, len(header.columns) - 1, _COLUMN_WIDTH)
     sheet.freeze_panes(_HEADING_ROWS, 0)
-    sheet.write_string(0, 0, defused(printable(header.heading))[:_MAX_TEXT], bold)
+    sheet.write_string(0, 0, escape_formula(printable(header.heading))[:_MAX_TEXT], bold)
     for column, name in enumerate(header.columns):
         sheet.write_string(_HEADING_ROWS - 1, column, name, bold)
     return sheet
@@ -67,4 +67,4 @@ def _write(sheet: Any, place: int, column: int, value: object) -> None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         sheet.write_number(place, column, value)
     elif value is not None:
-        sheet.write_string(place, column, defused(printable(value))[:_MAX_TEXT])
+        sheet.write_string(place, column, escape_formula(printable(value))[:_MAX_TEXT])

@@ -70,11 +70,11 @@ def _add_uploads(wanted: NewProfile, client: str) -> ServedProfile | Job:
         check_queue()
     with ExitStack() as stack:
         for upload in found:
-            stack.enter_context(uploads.held(upload))
+            stack.enter_context(uploads.lock_upload(upload))
         folder = stack.enter_context(storage.new_folder())
         if is_database:
             target = folder / f"{storage.safe_stem(found[0].file_name)}.sqlite"
-            uploads.place(found[0], target)
+            uploads.link_into_place(found[0], target)
             return _serve(wanted, target, folder)
         storage.reserve(folder, [upload.path for upload in found])
         sources = []
@@ -82,7 +82,7 @@ def _add_uploads(wanted: NewProfile, client: str) -> ServedProfile | Job:
             # The rank is read from the name, so it is kept; the names of two ranks may be equal.
             name = f"{storage.safe_stem(upload.file_name)}{suffix_of(kind, upload.file_name)}"
             sources.append(folder / "source" / str(number) / name)
-            uploads.place(upload, sources[-1])
+            uploads.link_into_place(upload, sources[-1])
         return _import(wanted, sources, found[0].file_name, folder, client)
 
 

@@ -35,7 +35,7 @@ def load() -> Any:
 
 
 @contextmanager
-def _raises_away() -> Iterator[None]:
+def _translate_connection_errors() -> Iterator[None]:
     """As a decorator: raise ``BrokerAwayError`` for every error of the connection."""
     try:
         yield
@@ -82,7 +82,7 @@ def _rank_task_ids(job: Job) -> list[str]:
     return [f"{job.task_id}.{number}" for number in range(count)]
 
 
-@_raises_away()
+@_translate_connection_errors()
 def send(job: Job) -> None:
     """Send a job to the workers as the task ``job.task_id``.
 
@@ -125,7 +125,7 @@ def request_of(job: Job) -> dict[str, JSONValue]:
     }
 
 
-@_raises_away()
+@_translate_connection_errors()
 def report_of(job: Job) -> Report:
     """Read what the tasks of a job report."""
     joined = _report(job.task_id)
@@ -150,7 +150,7 @@ def report_of_ranks(reports: list[Report]) -> Report:
     """Combine the reports of the rank files into the progress of their job."""
     from aggregator.jobs.limits import RANK_WEIGHTS  # noqa: PLC0415
 
-    letters = "".join(_letter(report) for report in reports)
+    letters = "".join(_encode_state(report) for report in reports)
     if "f" in letters:
         # The others need not be waited for: the end of the job cancels them.
         failed = reports[letters.index("f")]
@@ -173,7 +173,7 @@ def report_of_ranks(reports: list[Report]) -> Report:
     )
 
 
-def _letter(report: Report) -> str:
+def _encode_state(report: Report) -> str:
     if report.status == "PENDING":
         return "w"
     if report.status == load().PROGRESS:
@@ -183,21 +183,21 @@ def _letter(report: Report) -> str:
     return {"done": "d", "failed": "f"}.get(str(report.result.get("end")), "w")
 
 
-@_raises_away()
+@_translate_connection_errors()
 def cancel_task(task_id: str) -> None:
     """Cancel a task, now or as soon as a worker begins it."""
     jobs = load()
     jobs.app.backend.set(jobs.cancel_key(task_id), "1")
 
 
-@_raises_away()
+@_translate_connection_errors()
 def forget(job: Job) -> None:
     """Delete what the tasks of a job reported."""
     for task_id in (job.task_id, *_rank_task_ids(job)):
         load().app.backend.forget(task_id)
 
 
-@_raises_away()
+@_translate_connection_errors()
 def count_waiting() -> int:
     """Count the messages that no worker has taken yet."""
     jobs = load()
@@ -209,7 +209,7 @@ def count_waiting() -> int:
         )
 
 
-@_raises_away()
+@_translate_connection_errors()
 def seen_workers() -> dict[str, tuple[str, int, float]]:
     """Read which workers reported that they are running: host, pid and time of the last report."""
     found: dict[str, tuple[str, int, float]] = load().seen_workers()

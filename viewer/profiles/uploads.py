@@ -142,7 +142,7 @@ def find(upload_id: str) -> Upload:
 
 
 @contextmanager
-def held(upload: Upload) -> Iterator[None]:
+def lock_upload(upload: Upload) -> Iterator[None]:
     """Use an upload exclusively; it is removed when the block succeeds.
 
     Raises:
@@ -163,8 +163,8 @@ def held(upload: Upload) -> Iterator[None]:
         upload.path.unlink(missing_ok=True)
 
 
-def place(upload: Upload, target: Path) -> None:
-    """Link or copy the file of an upload to its place; the upload stays until ``held`` ends."""
+def link_into_place(upload: Upload, target: Path) -> None:
+    """Link or copy the file of an upload to its place; it stays there until the lock ends."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     try:
         target.hardlink_to(upload.path)

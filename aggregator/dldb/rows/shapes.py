@@ -11,7 +11,7 @@ from aggregator.correlate.op_table import BPROP
 from aggregator.costs.formulas.call import sizes_of
 from aggregator.costs.formulas.output_sizes import output_sizes
 from aggregator.dldb.writer import Table
-from aggregator.frameworks.eligibility import Eligibility, Ran, judge
+from aggregator.frameworks.eligibility import Eligibility, Ran, tensor_core_eligibility
 from aggregator.frameworks.shapes import arguments_text, output_shape, parameters_text, shape_text
 from aggregator.importing.imported import ImportedProfile
 from aggregator.kernels.traits import kernel_traits
@@ -149,7 +149,9 @@ def tensor_core_fits(data: ImportedProfile, recorded: list[tuple[str, str]]) -> 
     np.maximum.at(ran, pairs.op, _kinds_of_kernels(data)[pairs.kernel])
     np.maximum.at(ran, data.ops.op_of_instance[data.work.graphs.instance], Ran.UNRECORDED)
     return [
-        judge(op.op_type, op.data_type, inputs, capability, by_type=op.tc_eligible, ran=Ran(kind))
+        tensor_core_eligibility(
+            op.op_type, op.data_type, inputs, capability, by_type=op.tc_eligible, ran=Ran(kind)
+        )
         for op, (inputs, _), kind in zip(ops, recorded, ran.tolist(), strict=True)
     ]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from aggregator.kernels.names import demangle
-from aggregator.profile.arrays import Codes, drained, narrow
+from aggregator.profile.arrays import Codes, concatenate_and_clear, narrow
 from aggregator.sources.kineto.arguments import WITH_PARAMETERS, Arguments
 from aggregator.sources.kineto.names import MODULE_PREFIX, thread_name
 from aggregator.sources.kineto.trace_json import Args, Event, TraceText, decode
@@ -163,7 +163,7 @@ class _Reader:
     def finish(self) -> TraceEvents:
         """All columns, joined."""
         for kind, parts in self._parts.items():
-            columns = {name: drained(arrays) for name, arrays in parts.items()}
+            columns = {name: concatenate_and_clear(arrays) for name, arrays in parts.items()}
             self._events.tables[kind] = columns or _no_rows(kind)
         self._events.broken += sum(map(len, self._begun.values()))
         self._events.header = self._text.header

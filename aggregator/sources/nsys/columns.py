@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aggregator.profile.arrays import dense_codes, drained, narrowest, total_order
+from aggregator.profile.arrays import concatenate_and_clear, dense_codes, narrowest, total_order
 from aggregator.profile.profile import Kernels, MemoryOps
 from aggregator.sources.nsys.schema import PID_MASK, PID_SHIFT
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def joined_parts(parts: list[dict[str, list[Integers]]]) -> RawTable:
     """The columns of all parts of a table, which are emptied, in an order of their content only."""
     table = {
-        name: drained([array for part in parts for array in part.pop(name)]) for name in [*parts[0]]
+        name: concatenate_and_clear([array for part in parts for array in part.pop(name)])
+        for name in [*parts[0]]
     }
     order = total_order(*table.values())
     return table if order is None else {name: column[order] for name, column in table.items()}

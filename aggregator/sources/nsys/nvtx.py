@@ -13,8 +13,8 @@ import pyarrow as pa
 from aggregator.profile.arrays import (
     Codes,
     Integers,
+    concatenate_and_clear,
     dense_codes,
-    drained,
     first_rows,
     narrow,
     narrowest,
@@ -149,7 +149,7 @@ def merge_nvtx(slices: list[NvtxSlice]) -> NvtxEvents:
         parts = [values for part in slices for values in part.columns.pop(name, ())]
         if name in ("label", "sizes"):
             parts, texts[name] = _unified(parts)
-        table[name] = drained(parts)
+        table[name] = concatenate_and_clear(parts)
     tids, domain_ids = lanes.columns()
     _sort(table, lanes, texts)
     is_range = table["kind"] == names.EVENT_RANGE

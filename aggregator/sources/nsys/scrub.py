@@ -25,7 +25,7 @@ from aggregator.sources.formats import (
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.schema import Schema
 from aggregator.system.sqlite_uri import is_full, lenient_text, read_only_uri
-from aggregator.system.temporary_files import beside, publish, remove_leftovers
+from aggregator.system.temporary_files import publish, remove_leftovers, temporary_name
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def scrub(
     if (found := detect_tables(tables)) is not Format.EXPORT:
         raise unsupported(source, found, tables)
     remove_leftovers(target.parent, target.name)
-    copy = beside(target, "partial")
+    copy = temporary_name(target, "partial")
     try:
         with ExitStack() as stack:
             stack.callback(copy.unlink, missing_ok=True)

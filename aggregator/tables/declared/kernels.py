@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from aggregator.tables.declared.ops import MERGED_OPS, OP_ID, OPS, called_from
 from aggregator.tables.spec import (
-    Among,
     Column,
     Join,
-    Narrow,
-    Part,
+    KeyView,
+    LookupView,
+    RowsOfOtherTable,
     Source,
     TableSpec,
     boolean,
@@ -108,8 +108,8 @@ _OPS_OF_MERGED = """
 """
 
 _OF_OPS = (
-    Among("of_ops", OPS, "t.op_node_id", columns=("op_id",)),
-    Among(
+    RowsOfOtherTable("of_ops", OPS, "t.op_node_id", columns=("op_id",)),
+    RowsOfOtherTable(
         "of_merged_ops",
         MERGED_OPS,
         "t.op_node_id",
@@ -287,12 +287,12 @@ def _launch(
 
 
 _OP_PART, _NAME_PART, _SIZE_PART, _DEVICE_PART = (
-    Part("view_launch_ops", "o", "op_key"),
-    Part("view_launch_names", "n", "name_key"),
-    Part("view_launch_sizes", "z", "size_key"),
-    Part("view_launch_devices", "v", "device_key"),
+    LookupView("view_launch_ops", "o", "op_key"),
+    LookupView("view_launch_names", "n", "name_key"),
+    LookupView("view_launch_sizes", "z", "size_key"),
+    LookupView("view_launch_devices", "v", "device_key"),
 )
-_NARROW_LAUNCHES = Narrow(
+_NARROW_LAUNCHES = KeyView(
     view="view_launch_keys",
     row_id="row_id",
     where="s.aggr_id = :aggr_id AND s.iter_value = :iteration",
@@ -360,7 +360,7 @@ def _of_op(spec: TableSpec) -> TableSpec:
     )
 
 
-def _narrow_of_op(narrow: Narrow) -> Narrow:
+def _narrow_of_op(narrow: KeyView) -> KeyView:
     part = _OP_PART
     keys = f"SELECT {part.key} FROM {part.view} WHERE op_node_id = :op_id"  # noqa: S608
     return replace(narrow, where=f"{narrow.where} AND s.{part.key} IN ({keys})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.tables.memory import RECORDS
+from aggregator.tables.in_memory_table import RECORDS
 from aggregator.tables.spec import Source, TableSpec, choice, identifier, number, real, text
 from aggregator.texts import say
 

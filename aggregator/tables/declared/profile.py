@@ -93,7 +93,7 @@ def domains(database: ProfileDatabase) -> list[str]:
     return sorted(names or [DEFAULT_DOMAIN], key=lambda name: name != DEFAULT_DOMAIN)
 
 
-def moment(raw: str, database: ProfileDatabase) -> str:
+def iso_time(raw: str, database: ProfileDatabase) -> str:
     """A time from a database as ISO 8601; UTC for this project's, of unknown zone for NVIDIA's."""
     # A damaged database may hold anything here.
     return str(raw).replace(" ", "T") + ("Z" if database.is_ours else "")
@@ -142,7 +142,7 @@ def _created_at(path: Path, database: ProfileDatabase) -> str:
         str(start) for (start,) in _rows(database, "view_aggregations", "aggr_start") if start
     ]
     if starts:
-        return moment(min(starts), database)
+        return iso_time(min(starts), database)
     written = datetime.fromtimestamp(path.stat().st_mtime, tz=UTC)
     return written.strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -12,7 +12,7 @@ from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError
 from aggregator.profile.arrays import Bool, Int32, Int64
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.timeline.items import Items, Label, joined
 from aggregator.tables.timeline.stored import StoredLane, StoredTimeline
 from aggregator.texts import say
@@ -62,7 +62,7 @@ class Hits:
         return self.items.rows(np.flatnonzero(self.lane == number))
 
 
-_hits: Remembered[Hits] = Remembered(_MOST_KEPT, lambda found: len(found) + 1_000)
+_hits: QueryCache[Hits] = QueryCache(_MOST_KEPT, lambda found: len(found) + 1_000)
 
 
 def find_hits(data: AggregationData, stored: StoredTimeline, wanted: Selection) -> Hits:

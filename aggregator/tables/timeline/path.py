@@ -15,7 +15,7 @@ from aggregator.profile.arrays import Int64, row_codes
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.inputs import ReplayInput
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.replay import replayed_profile
 from aggregator.tables.timeline.events import COPY_NAMES, GRAPH_NAME, SET_NAME
 from aggregator.tables.timeline.items import EventLane, Items
@@ -30,7 +30,7 @@ from aggregator.tables.timeline.stored import (
 PATH_KEY: Final = "path.0"
 _MOST_BYTES: Final = 2**27
 
-_lanes: Remembered[StoredTimeline] = Remembered(_MOST_BYTES, lambda found: found.size)
+_lanes: QueryCache[StoredTimeline] = QueryCache(_MOST_BYTES, lambda found: found.size)
 
 
 def has_path(data: AggregationData) -> bool:

@@ -11,9 +11,9 @@ from typing import IO, Final
 
 import pyarrow as pa
 
-from aggregator.system.temporary_files import beside, publish, remove_leftovers
+from aggregator.system.temporary_files import publish, remove_leftovers, temporary_name
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.counts import Remembered
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.timeline.lanes import LaneReader
 from aggregator.tables.timeline.stored import (
     StoredTimeline,
@@ -29,7 +29,7 @@ _FEWEST_STORED: Final = 200_000
 _MOST_FILES: Final = 32
 _SUFFIX: Final = ".timeline"
 
-_prepared: Remembered[StoredTimeline] = Remembered(_MOST_BYTES, lambda found: found.size)
+_prepared: QueryCache[StoredTimeline] = QueryCache(_MOST_BYTES, lambda found: found.size)
 
 
 def prepared_timeline(data: AggregationData, folder: Path | None) -> StoredTimeline:
@@ -85,7 +85,7 @@ def _prepare(reader: LaneReader, state: str, path: Path | None) -> StoredTimelin
 def _write_file(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent)
-    temporary = beside(path, "partial")
+    temporary = temporary_name(path, "partial")
     try:
         with temporary.open("wb") as out:
             write(out)

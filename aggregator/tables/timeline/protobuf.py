@@ -41,13 +41,13 @@ def fixed64s(number: int, values: Integers, present: Bool | None = None) -> Fiel
 
 def messages(number: int, fields: Sequence[Field], present: Bool | None = None) -> Field:
     """A field that is a message itself, made of fields of the same rows."""
-    data, used = beside(fields)
+    data, used = hstack_fields(fields)
     length, length_used = _varint(used.sum(axis=1))
     body = np.hstack([length, data]), np.hstack([length_used, used])
     return _tagged(number, _LENGTH_DELIMITED, body, present)
 
 
-def beside(fields: Sequence[Field]) -> Field:
+def hstack_fields(fields: Sequence[Field]) -> Field:
     """Fields one after the other in each row."""
     return np.hstack([data for data, _ in fields]), np.hstack([used for _, used in fields])
 

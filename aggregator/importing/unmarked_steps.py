@@ -58,7 +58,7 @@ class _Step:
         return sum(map(len, self.rows.values()))
 
 
-def carry_names(profile: Profile, calls: list[Int32]) -> int:
+def name_unmarked_steps(profile: Profile, calls: list[Int32]) -> int:
     """Add ranges to steps without markers, if the program wrote that its markers ended.
 
     Args:

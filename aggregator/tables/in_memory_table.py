@@ -9,7 +9,7 @@ from typing import Any
 from aggregator.tables.connection import Params, Queryable, Row
 from aggregator.tables.request import ListQuery
 from aggregator.tables.spec import Source, TableSpec
-from aggregator.tables.sql import bind, count_rows, read_page
+from aggregator.tables.sql import count_rows, read_page, resolve_columns
 
 #: The source of a table whose rows are handed over as records.
 RECORDS = Source(view="records", where="1")
@@ -24,7 +24,7 @@ def query_records(
     """
     database = _MemoryDatabase(spec, records)
     try:
-        table = bind(spec, database, {})
+        table = resolve_columns(spec, database, {})
         ids = [str(row["id"]) for row in read_page(table, query, database)]
         return count_rows(table, query, database), ids
     finally:

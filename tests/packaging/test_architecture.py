@@ -48,8 +48,8 @@ def test_every_package_says_what_it_holds_and_where_to_start() -> None:
         assert readme.is_file(), f"{package} has no README.md"
         assert f"[{package}](../{package}/README.md)" in PAGE
         text = readme.read_text(encoding="utf-8")
-        title, _, holds, _, imports, start = text.splitlines()
-        assert (title, bool(holds)) == (f"# {package}", True)
+        title, _, *holds, _, imports, start = text.splitlines()
+        assert (title, all(holds)) == (f"# {package}", True)
         assert imports.startswith("* May import: ")
         assert start.startswith("* Start at: ")
         named = re.findall(r"`([\w/.]+(?:/|\.\w+))`", start)

@@ -11,7 +11,7 @@ import numpy as np
 
 from aggregator.events.store import EventStore
 from aggregator.metrics.ownership import Owned, OwnedWork, partition_iterations
-from aggregator.metrics.ownership_columns import Launches, owned_work, read_host, used_devices
+from aggregator.metrics.ownership_columns import owned_work, read_host, used_devices
 from aggregator.metrics.window import Window
 from aggregator.profile.arrays import Int64, dense_codes, distinct
 from aggregator.system.resources import map_threads, release_memory
@@ -94,19 +94,18 @@ class OwnershipReader:
     """Partitions iterations on the GPUs that ran work."""
 
     def __init__(self, store: EventStore) -> None:
-        launches = Launches(store.calls(), store.call_names)
-        work = store.work()
-        columns = read_host(store, work, launches)
+        calls, work = store.calls(), store.work()
+        columns = read_host(store, work, calls)
         self._host = columns.host
         self._reasons = columns.reasons
-        owned = owned_work(store, work, launches)
+        owned = owned_work(store, work, calls)
         self._work = {
             device: owned.rows(np.flatnonzero(work.device == device))
             for device in used_devices(work)
         }
         groups = max((int(row[0]) for row in store.values("range_names", "id")), default=0)
         self._keys = _Keys(len(store.ops), groups, len(columns.reasons))
-        del launches, work, owned, store
+        del calls, work, owned, store
         release_memory()
 
     @property

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.events.launches import launching_calls
 from aggregator.events.model import LOADER_TYPES, NO_ROW, Calls, Work, WorkKind, stacked
 from aggregator.events.store import EventStore
 from aggregator.metrics.ownership import (
@@ -29,54 +30,21 @@ from aggregator.metrics.ownership_host import (
 )
 from aggregator.profile.arrays import Bool, Int64, distinct
 
-_AT_ONCE: Final = 16
-"""Calls that may start in the same tick of the clock and are compared with a launch."""
 _PAGEABLE: Final = 0
 _CLASS_OF_KIND: Final = np.array([COMPUTE, COPY, SET, COMPUTE], dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Launches:
-    """All CUDA calls, in which launches are found."""
-
-    calls: Calls
-    names: tuple[str, ...]  # Names of calls by row.
-
-    def find(self, work: Work) -> Int64:
-        """Return the row of the call that launched each work, ``NO_ROW`` if it is not recorded.
-
-        Calls of several threads may start at the same time: length and op decide.
-        """
-        calls = self.calls
-        place = np.searchsorted(calls.start_ns, work.api_start_ns, side="left")
-        result = np.full(len(place), NO_ROW)
-        open_ones = np.arange(len(place))
-        for step in range(_AT_ONCE):
-            row = place[open_ones] + step
-            inside = row < len(calls)
-            open_ones, row = open_ones[inside], row[inside]
-            here = calls.start_ns[row] == work.api_start_ns[open_ones]
-            open_ones, row = open_ones[here], row[here]
-            fits = calls.end_ns[row] == work.api_end_ns[open_ones]
-            fits &= calls.op[row] == work.op[open_ones]
-            result[open_ones[fits]] = row[fits]
-            open_ones = open_ones[~fits]
-            if not len(open_ones):
-                break
+def follows_event(calls: Calls, names: tuple[str, ...]) -> Bool:
+    """Return whether the call before each, on its thread, made a stream wait for an event."""
+    waits = np.array(["StreamWaitEvent" in name for name in names], dtype=bool)
+    result = np.zeros(len(calls), dtype=bool)
+    if not waits.any():
         return result
-
-    def follow_event(self) -> Bool:
-        """Return whether the call before each, on its thread, made a stream wait for an event."""
-        calls = self.calls
-        waits = np.array(["StreamWaitEvent" in name for name in self.names], dtype=bool)
-        result = np.zeros(len(calls), dtype=bool)
-        if not waits.any():
-            return result
-        order = np.argsort(calls.thread.astype(np.int16), kind="stable")
-        before = np.concatenate([[NO_ROW], order[:-1]])
-        same = calls.thread[before] == calls.thread[order]
-        result[order] = same & waits[calls.name[before]]
-        return result
+    order = np.argsort(calls.thread.astype(np.int16), kind="stable")
+    before = np.concatenate([[NO_ROW], order[:-1]])
+    same = calls.thread[before] == calls.thread[order]
+    result[order] = same & waits[calls.name[before]]
+    return result
 
 
 def used_devices(work: Work) -> list[int]:
@@ -84,14 +52,14 @@ def used_devices(work: Work) -> list[int]:
     return [int(device) for device in distinct(work.device)]
 
 
-def owned_work(store: EventStore, work: Work, launches: Launches) -> OwnedWork:
+def owned_work(store: EventStore, work: Work, calls: Calls) -> OwnedWork:
     """Add the class of its owner and its launch to work."""
     names, owner = store.names, _CLASS_OF_KIND[work.kind]
     is_kernel = work.kind == WorkKind.KERNEL
     of_name = np.where(names.uses_tc, TENSOR_CORES, COMPUTE)
     of_name[names.communicates] = COMMUNICATION
     owner[is_kernel] = of_name[work.name[is_kernel]]
-    call = launches.find(work)
+    call = launching_calls(calls, work)
     return OwnedWork(
         start_ns=work.start_ns,
         end_ns=work.end_ns,
@@ -99,8 +67,8 @@ def owned_work(store: EventStore, work: Work, launches: Launches) -> OwnedWork:
         op=work.op,
         api_start_ns=work.api_start_ns,
         api_end_ns=work.api_end_ns,
-        thread=np.append(launches.calls.thread, NO_ROW)[call],
-        after_event=np.append(launches.follow_event(), False)[call],
+        thread=np.append(calls.thread, NO_ROW)[call],
+        after_event=np.append(follows_event(calls, store.call_names), False)[call],
     )
 
 
@@ -112,9 +80,9 @@ class HostColumns:
     reasons: tuple[str, ...]
 
 
-def read_host(store: EventStore, work: Work, launches: Launches) -> HostColumns:
+def read_host(store: EventStore, work: Work, calls: Calls) -> HostColumns:
     """Read what the threads did."""
-    events = stacked([_op_events(store), _call_events(work, launches)])
+    events = stacked([_op_events(store), _call_events(store, work, calls)])
     name, process, start, end = store.integers("named_ranges", ("name", "process", "start", "stop"))
     host = Host(
         events,
@@ -124,8 +92,8 @@ def read_host(store: EventStore, work: Work, launches: Launches) -> HostColumns:
         low_ns=0,
         high_ns=0,
     )
-    calls = tuple(_undecorated(call) for call in launches.names)
-    return HostColumns(host, REASONS + calls)
+    names = tuple(_undecorated(call) for call in store.call_names)
+    return HostColumns(host, REASONS + names)
 
 
 def _undecorated(call: str) -> str:
@@ -154,12 +122,12 @@ def _is_in_loader(op_name: str) -> bool:
     return any(part.startswith(LOADER_TYPES) for part in op_name.split("/"))
 
 
-def _call_events(work: Work, launches: Launches) -> HostEvents:
-    blocks = np.array([is_blocking(name) for name in launches.names], dtype=bool)
-    copies = launches.find(work.rows(np.flatnonzero(work.host_kind == _PAGEABLE)))
-    blocking = np.flatnonzero(blocks[launches.calls.name])
-    calls = launches.calls.rows(np.union1d(blocking, copies[copies != NO_ROW]))
-    return HostEvents(calls.start_ns, calls.end_ns, calls.thread, calls.op, FIRST_CALL + calls.name)
+def _call_events(store: EventStore, work: Work, calls: Calls) -> HostEvents:
+    blocks = np.array([is_blocking(name) for name in store.call_names], dtype=bool)
+    pageable = work.rows(np.flatnonzero(work.host_kind == _PAGEABLE))
+    copies = launching_calls(calls, pageable)
+    found = calls.rows(np.union1d(np.flatnonzero(blocks[calls.name]), copies[copies != NO_ROW]))
+    return HostEvents(found.start_ns, found.end_ns, found.thread, found.op, FIRST_CALL + found.name)
 
 
 def _main_threads(store: EventStore, events: HostEvents) -> Int64:

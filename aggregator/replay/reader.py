@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.events.launches import find_calls, launching_calls
 from aggregator.events.model import NO_ROW, UNKNOWN, Calls, OpCalls, Ops, Work, WorkKind
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, read_steps
@@ -116,26 +117,8 @@ def _read_iterations(store: EventStore, aggr: int, around: tuple[int, int] | Non
     return result
 
 
-def _call_rows(calls: Calls, process: Int64, start_ns: Int64) -> Int64:
-    """Row of the call of a process that began at each time; -1: there is none.
-
-    Calls of several threads may begin at the same time, so the next ones are looked at, too.
-    """
-    result = np.full(len(start_ns), -1, dtype=np.int64)
-    if not len(calls):
-        return result
-    first = np.searchsorted(calls.start_ns, start_ns)
-    for ahead in (3, 2, 1, 0):
-        row = np.minimum(first + ahead, len(calls) - 1)
-        same = (calls.start_ns[row] == start_ns) & (calls.process[row] == process)
-        result[same] = row[same]
-    return result
-
-
 def _linked_work(store: EventStore, work: Work, calls: Calls) -> LinkedWork:
-    call = _call_rows(calls, work.process, work.api_start_ns)
-    is_unknown = (work.api_end_ns == work.api_start_ns) & (work.api_start_ns == work.start_ns)
-    call[is_unknown] = NO_ROW
+    call = launching_calls(calls, work)
     collective, moved, num_bytes = (np.full(len(work), UNKNOWN, dtype=np.int64) for _ in range(3))
     num_bytes[:] = work.num_bytes
     kernels = np.flatnonzero(work.kind == WorkKind.KERNEL)
@@ -170,9 +153,9 @@ for each of the n - 1 others. The kinds that are not listed move it once."""
 
 def _read_waits(store: EventStore, calls: Calls, time_ns: tuple[int, int] | None) -> LinkedWaits:
     waits = store.waits(time_ns)
-    record = _call_rows(calls, waits.process, waits.start_ns - waits.record_ago_ns)
+    record = find_calls(calls, waits.process, waits.start_ns - waits.record_ago_ns)
     record[waits.record_ago_ns < 0] = NO_ROW
-    call = _call_rows(calls, waits.process, waits.start_ns)
+    call = find_calls(calls, waits.process, waits.start_ns)
     return LinkedWaits(call, waits.device, waits.stream, record, waits.recorded_stream)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from aggregator.dldb.event_reader import KeptTables
 from aggregator.dldb.writer import Table
 from aggregator.events.store import EventStore
-from aggregator.metrics.ownership_columns import Launches, read_host
+from aggregator.metrics.ownership_columns import read_host
 from aggregator.metrics.ownership_host import FIRST_CALL
 
 
@@ -38,7 +38,7 @@ def test_asynchronous_copies_block_if_their_memory_is_pageable() -> None:
     assert len(list(kept.keep(tables))) == len(tables)
 
     store = EventStore(kept)
-    found = read_host(store, store.work(), Launches(store.calls(), store.call_names))
+    found = read_host(store, store.work(), store.calls())
 
     assert found.host.events.start_ns.tolist() == [10, 30]
     assert (found.host.events.reason - FIRST_CALL).tolist() == [0, 1]

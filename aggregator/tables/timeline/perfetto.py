@@ -11,6 +11,7 @@ from typing import IO, Final
 
 import numpy as np
 
+from aggregator.events.launches import find_calls
 from aggregator.events.model import Calls, OpCalls, Work
 from aggregator.profile.arrays import Int64
 from aggregator.tables.timeline.counters import BYTES, read_counters
@@ -209,15 +210,7 @@ def _launches(work: Work, calls: Calls) -> tuple[Int64, Int64, Int64]:
     at_call = np.zeros(len(calls), dtype=np.int64)
     if not len(work) or not len(calls):
         return through, last, at_call
-    length = calls.end_ns - calls.start_ns
-    of_call = np.stack([calls.start_ns, length, calls.process], axis=1)
-    launching = work.api_end_ns - work.api_start_ns
-    of_work = np.stack([work.api_start_ns, launching, work.process], axis=1)
-    _, codes = np.unique(np.concatenate([of_call, of_work]), axis=0, return_inverse=True)
-    codes = codes.ravel()
-    first_call = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
-    first_call[codes[: len(calls)][::-1]] = np.arange(len(calls))[::-1]
-    found = first_call[codes[len(calls) :]]
+    found = find_calls(calls, work.process, work.api_start_ns, work.api_end_ns)
     launched = np.bincount(found[found >= 0], minlength=len(calls))
     at_call[launched > 0] = calls.row_id[launched > 0]
     is_found = found >= 0

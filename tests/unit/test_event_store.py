@@ -16,7 +16,8 @@ import pytest
 
 from aggregator.dldb import column_blobs, event_reader
 from aggregator.dldb.event_reader import stored_events
-from aggregator.events.model import NO_ROW, WorkKind
+from aggregator.events.launches import find_calls, launching_calls
+from aggregator.events.model import NO_ROW, Calls, Work, WorkKind
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.profile.arrays import Int64
@@ -115,3 +116,29 @@ def test_kernels_have_names_and_other_work_has_none(tmp_path: Path) -> None:
     assert set(work.kind.tolist()) == {WorkKind.KERNEL, WorkKind.COPY}
     assert ((work.name == NO_ROW) == (work.kind != WorkKind.KERNEL)).all()
     assert {names.short[row] for row in work.name.tolist() if row >= 0} == {"sgemm"}
+
+
+def test_a_launch_is_found_by_process_start_and_end_whatever_its_op() -> None:
+    calls = Calls(
+        *np.array([[0, 5, 5, 5], [9, 7, 8, 8], [0, 1, 2, 3], [0, 1, 0, 1]]), *_zeros(3, 4)
+    )
+    replayed = np.full(3, 7)  # The op that was captured, not the one that launches the graph.
+    work = Work(
+        **dict(zip(WORK, _zeros(len(WORK), 3), strict=True))
+        | {
+            "start_ns": np.array([10, 10, 5]),
+            "api_start_ns": np.array([5, 5, 5]),
+            "api_end_ns": np.array([8, 8, 5]),
+            "process": np.array([0, 1, 0]),
+            "op": replayed,
+        }
+    )
+    assert launching_calls(calls, work).tolist() == [2, 3, NO_ROW]
+    assert find_calls(calls, np.array([1, 0]), np.array([5, 4])).tolist() == [1, NO_ROW]
+
+
+WORK = tuple(Work.__dataclass_fields__)
+
+
+def _zeros(columns: int, rows: int) -> Any:
+    return np.zeros((columns, rows), dtype=np.int64)

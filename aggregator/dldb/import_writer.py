@@ -120,11 +120,10 @@ def write_aggregations(
     """
     progress.phase("index")
     finish(path, has_custom_domains=len(events.inputs) > 1)
-    collectives = read_collectives(path)
 
     def write(connection: sqlite3.Connection) -> None:
-        write_collectives(connection, collectives)
         store = stored_events(connection)
+        write_collectives(connection, read_collectives(store))
         if events.recordings:
             from aggregator.dldb.gpu_memory import write_owners  # noqa: PLC0415 - rare
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.import_writer import (
     ImportResult,
     WrittenEvents,
@@ -229,7 +230,7 @@ def _write_events(
 
 def _captures(databases: list[RankDatabase]) -> list[Capture]:
     """Data for the alignment; kinds of collectives have the same codes in all captures."""
-    found = [read_collectives(database.path) for database in databases]
+    found = [read_collectives(stored_events(database.connection)) for database in databases]
     kinds = tuple(sorted({kind for collectives in found for kind in collectives.kinds}))
     captures = []
     for database, collectives in zip(databases, found, strict=True):

@@ -138,7 +138,7 @@ class _Summary:
         has_bytes = has_table(connection, "collective_bytes")  # Older databases have none.
         sizes = _rows(connection, "kernel, bytes", "collective_bytes") if has_bytes else []
         self._bytes = dict(sizes)
-        self._found = read_collectives(database)
+        self._found = read_collectives(store)
 
     def _read_kernels(self, store: EventStore, aggr: int) -> None:
         kernels, names = store.kernels(), store.names

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 
-from aggregator.dldb.stored import reading_errors
-from aggregator.dldb.writer import Table, has_table, insert_rows
-from aggregator.kernels.traits import kernel_traits
+from aggregator.dldb.writer import Table, insert_rows
+from aggregator.events.model import NO_ROW, Work
+from aggregator.events.store import EventStore
 from aggregator.metrics.collectives import (
     UNALIGNED,
     CollectiveKernels,
@@ -19,8 +17,6 @@ from aggregator.metrics.collectives import (
     match,
 )
 from aggregator.profile.arrays import Int64, before_known
-from aggregator.system.sqlite_arrow import ArrowConnection
-from aggregator.system.sqlite_uri import read_only_uri
 
 
 def write_collectives(connection: sqlite3.Connection, found: CollectiveKernels) -> None:
@@ -33,59 +29,44 @@ def write_collectives(connection: sqlite3.Connection, found: CollectiveKernels) 
         insert_rows(connection, _table(found, matched, sizes))
 
 
-def read_collectives(path: Path) -> CollectiveKernels:
-    """Kernels of collectives of a database's ranks; ranks by their row id."""
-    with closing(sqlite3.connect(path)) as connection:
-        names = connection.execute("SELECT id, name, long_name FROM kernel_names").fetchall()
-        ranks = dict(connection.execute("SELECT process, id FROM ranks"))
-        has_calls = has_table(connection, "collective_calls")  # Older databases have none.
-    moving = {
-        number: collective_kind(name)
-        for number, name, long_name in names
-        if kernel_traits(long_name).is_communication
-    }
-    kinds = tuple(sorted(set(moving.values())))
-    columns = ("id", "name", "process", "device", "stream_id", "start", "duration", "api_duration")
-    empty = np.empty(0, dtype=np.int64)
-    data = dict.fromkeys(columns, empty)
-    if moving and ranks:
-        with reading_errors(path), ArrowConnection(read_only_uri(path)) as reader:
-            listed = ", ".join(str(number) for number in moving)
-            where = f"WHERE name IN ({listed}) ORDER BY id"
-            data = reader.integer_columns("kernels", columns, where)
-    kind_of = np.full(max([*moving, 0]) + 1, -1, dtype=np.int64)
-    for number, kind in moving.items():
-        kind_of[number] = kinds.index(kind)
-    rank_of = np.full(max([*ranks, int(data["process"].max(initial=0))]) + 1, -1, dtype=np.int64)
-    rank_of[list(ranks)] = list(ranks.values())
-    rank = rank_of[data["process"]]
-    keep = rank >= 0
-    calls = {"kernel": empty, "call": empty}
-    if has_calls:
-        with reading_errors(path), ArrowConnection(read_only_uri(path)) as reader:
-            calls = reader.integer_columns("collective_calls", ("kernel", "call"))
-    call = np.full(int(max(data["id"].max(initial=0), calls["kernel"].max(initial=0))) + 1, -1)
-    call[calls["kernel"]] = calls["call"]
+def read_collectives(store: EventStore) -> CollectiveKernels:
+    """Return the kernels of the collectives of ranks; kernels, ranks and GPUs by their ids."""
+    names, ranks = store.names, store.values("ranks", "id", "process")
+    kind_of = [collective_kind(name) for name in names.short]
+    moves = names.communicates.tolist()
+    kinds = tuple(sorted({kind for kind, one in zip(kind_of, moves, strict=True) if one}))
+    kernels = store.kernels()
+    rank_of = np.full(len(store.values("processes", "id")), NO_ROW, dtype=np.int64)
+    rank_of[[process - 1 for _, process in ranks]] = [row for row, _ in ranks]
+    found = kernels.rows(
+        np.flatnonzero(names.communicates[kernels.name] & (rank_of[kernels.process] > 0))
+    )
+    code_of = np.array([kinds.index(kind) if kind in kinds else NO_ROW for kind in kind_of])
+    call = np.full(len(kernels) + 1, NO_ROW)
+    if store.has("collective_calls"):  # Older databases have none.
+        kernel, number = store.integers("collective_calls", ("kernel", "call"))
+        call[kernel] = number
     return CollectiveKernels(
-        kernel=data["id"][keep],
-        rank=rank[keep],
-        device=data["device"][keep],
-        stream=_streams(data)[keep],
-        kind=kind_of[data["name"][keep]],
-        start_ns=data["start"][keep],
-        end_ns=(data["start"] + data["duration"])[keep],
+        kernel=found.row_id,
+        rank=rank_of[found.process],
+        device=found.device + 1,
+        stream=_streams(found),
+        kind=code_of[found.name].astype(np.int64),
+        start_ns=found.start_ns,
+        end_ns=found.end_ns,
         kinds=kinds,
-        call=call[data["id"][keep]],
+        call=call[found.row_id],
     )
 
 
-def _streams(data: dict[str, Int64]) -> Int64:
+def _streams(kernels: Work) -> Int64:
     """Streams of the kernels; those launched before the capture began have streams of their own.
 
     How many of them a rank still recorded is chance: no other rank has the same ones.
     """
-    stream, launched = data["stream_id"], data["api_duration"] > 0
-    return np.where(before_known(data["process"], launched, data["start"]), -1 - stream, stream)
+    launched = kernels.api_end_ns > kernels.api_start_ns
+    is_earlier = before_known(kernels.process, launched, kernels.start_ns)
+    return np.where(is_earlier, -1 - kernels.stream, kernels.stream)
 
 
 def _table(found: CollectiveKernels, matched: Matched, sizes: dict[int, int]) -> Table:

@@ -1,4 +1,6 @@
 import { defineConfig } from "vitest/config";
+// @ts-expect-error: a script without types
+import { notices } from "./scripts/notices.mjs";
 
 /** The files find each other wherever the server puts them, also below a proxy's path. */
 const BESIDE = "./";
@@ -8,6 +10,7 @@ const HASHED = "assets/[name].[hash:12]";
 
 export default defineConfig(({ command }) => ({
   base: command === "build" ? BESIDE : "/",
+  plugins: [notices()],
   build: {
     outDir: "../viewer/static/dlprof",
     emptyOutDir: true,

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
+import { noticesOf } from "./scripts/notices.mjs";
 
 const PAGE = "page.html";
 const THEME_BOOT = readFileSync(new URL("public/theme-boot.js", import.meta.url), "utf8");
@@ -30,9 +31,12 @@ function policyOf(scripts) {
   ].join("; ");
 }
 
-function pageOf(code, style) {
+function pageOf(code, style, notices) {
   const [boot, application] = [scriptText(THEME_BOOT), scriptText(code)];
+  // Whoever passes a report on passes the packages on that are in it.
   return `<!doctype html>
+<!--
+${notices.replaceAll("-->", "--&gt;")}-->
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -61,6 +65,7 @@ function onePage() {
     name: "one-page",
     enforce: "post",
     generateBundle(_, bundle) {
+      const notices = noticesOf(bundle);
       let code = "";
       let style = "";
       for (const [name, item] of Object.entries(bundle)) {
@@ -68,7 +73,7 @@ function onePage() {
         else if (name.endsWith(".css")) style += item.source.toString();
         delete bundle[name];
       }
-      this.emitFile({ type: "asset", fileName: PAGE, source: pageOf(code, style) });
+      this.emitFile({ type: "asset", fileName: PAGE, source: pageOf(code, style, notices) });
     },
   };
 }

@@ -223,6 +223,18 @@ def test_the_collector_of_the_wheel_is_loaded_without_a_compiler(
     assert not list(tmp_path.iterdir())
 
 
+def test_the_page_and_the_html_report_have_the_notices_of_what_is_bundled(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        texts = [archive.read(name).decode() for name in (f"{PAGE}NOTICES.txt", REPORT_PAGE)]
+    package = json.loads((REPOSITORY / "frontend/package.json").read_text("utf-8"))
+    for name, version in package["dependencies"].items():
+        folder = REPOSITORY / "frontend/node_modules" / name
+        (license_file,) = folder.glob("LICENSE*")
+        for text in texts:
+            assert f"{name} {version} (" in text
+            assert license_file.read_text("utf-8").strip() in text
+
+
 def test_the_wheel_holds_no_source_of_the_page_no_tests_and_no_secrets(names: set[str]) -> None:
     unwanted = [
         name

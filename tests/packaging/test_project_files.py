@@ -9,11 +9,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from hatch_metadata import AddressesHook
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
@@ -42,6 +45,44 @@ def test_every_dependency_is_pinned_to_a_version_that_its_range_allows(line: str
 def test_every_command_names_a_function_that_exists(target: str) -> None:
     module, _, function = target.partition(":")
     assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_the_classifiers_name_the_versions_that_a_release_is_checked_with() -> None:
+    text = (REPOSITORY / "scripts/release.py").read_text("utf-8")
+    checked = re.search(r"^PYTHONS = \((.*)\)$", text, re.MULTILINE)
+    assert checked is not None
+    prefix = "Programming Language :: Python :: "
+    named = [one.removeprefix(prefix) for one in PROJECT["classifiers"] if one.startswith(prefix)]
+    assert named[1:] == re.findall(r'"([\d.]+)"', checked[1])
+
+
+def test_a_built_description_has_no_link_into_the_repository(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GITHUB_REPOSITORY", "owner/name")
+    metadata: dict[str, Any] = {"version": "1.2.3"}
+    AddressesHook(str(REPOSITORY), {}).update(metadata)
+
+    text = metadata["readme"]["text"]
+    targets = re.findall(r"\]\(([^)\s]+)|src=\"([^\"]+)\"", text)
+    assert targets
+    for target in filter(None, (found for pair in targets for found in pair)):
+        assert re.match("https://|#", target), target
+        place = re.fullmatch(r"https://github.com/owner/name/(raw|blob)/v1.2.3/([^#]+).*", target)
+        if place is not None:
+            assert (REPOSITORY / place[2]).exists(), target
+            assert (place[1] == "raw") == (Path(place[2]).suffix in {".png", ".svg"})
+    assert set(metadata["urls"]) == {"Homepage", "Documentation", "Changelog", "Issues"}
+
+
+def test_without_an_address_the_description_is_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DLPROF_REPOSITORY", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    metadata: dict[str, Any] = {"version": "1.2.3"}
+    AddressesHook(str(REPOSITORY), {}).update(metadata)
+
+    assert metadata["readme"]["text"] == (REPOSITORY / "README.md").read_text("utf-8")
+    assert "urls" not in metadata
 
 
 def test_the_change_log_has_an_entry_for_this_version() -> None:

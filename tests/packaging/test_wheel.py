@@ -253,6 +253,7 @@ def test_the_sdist_can_be_built_again_but_carries_no_dependencies(dist: Path) ->
     assert {
         "pyproject.toml",
         "hatch_build.py",
+        "hatch_metadata.py",
         "LICENSE",
         "frontend/package.json",
         "docs/openapi.json",
@@ -270,6 +271,8 @@ def test_the_metadata_names_the_license_and_both_commands(wheel: Path, names: se
     assert metadata["Name"] == "open-dlprof"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert f"{info}/licenses/LICENSE" in names
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
     assert "dlprof = profiler_cli.dlprof:main" in entry_points
     assert "dlprofviewer = profiler_cli.dlprofviewer:main" in entry_points
 

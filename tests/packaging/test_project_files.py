@@ -120,3 +120,29 @@ def test_the_command_starts_with_few_modules() -> None:
     ours = {"aggregator", "profiler_cli", "_distutils_hack"}
     others = [file for file in loaded if "site-packages" in file and not ours & {*Path(file).parts}]
     assert others == []
+
+
+@pytest.mark.parametrize("page", ["THREAT_MODEL.md", "SECURITY.md"])
+def test_what_the_pages_on_security_name_is_there(page: str) -> None:
+    text = (REPOSITORY / page).read_text("utf-8")
+    # Tests are named by file below tests/.
+    tests = set(re.findall(r"`(\w+/(?:\w+\.py)?)`", text)) - {"tests/"}
+    assert [name for name in tests if not (REPOSITORY / "tests" / name).exists()] == []
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    assert [name for name in links if not (REPOSITORY / name).exists()] == []
+    sources = "\n".join(
+        path.read_text("utf-8")
+        for package in ("aggregator", "viewer", "profiler_cli")
+        for path in (REPOSITORY / package).rglob("*.py")
+    )
+    named = re.findall(r"`(--[a-z][\w-]+|DLPROF_\w+)", text)
+    assert named
+    assert [name for name in named if f'"{name}"' not in sources] == []
+
+
+def test_every_threat_names_a_test() -> None:
+    text = (REPOSITORY / "THREAT_MODEL.md").read_text("utf-8")
+    table = text.partition("## Threats\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    assert len(rows) > 30
+    assert [threat for threat, _, shown in rows[1:] if not re.search(r"`\w+/", shown)] == []

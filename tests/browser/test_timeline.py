@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 
 from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.conftest import WAIT_LIMIT_MS, Viewer, settled
 from tests.browser.test_linked_views import get
@@ -91,7 +93,8 @@ def test_a_range_is_chosen_by_dragging_and_an_event_by_a_click(page: Page, viewe
     while not event.is_visible() and time.monotonic() < deadline:
         expect(page.locator(".timeline[aria-busy=false]")).to_be_visible()
         page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 8)
-        page.wait_for_timeout(500)
+        with suppress(PlaywrightTimeoutError):
+            event.wait_for(timeout=5_000)
     expect(event).to_contain_text("iteration")
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -129,14 +129,15 @@ def test_a_view_that_is_somebodys_sql(
     )
     api = ApiClient()
     root = f"{API}/profiles/{profile_id(file)}/"
-    began = time.process_time()
+    began = sum(os.times()[:4])
 
     replies = [api.get(root), api.get(f"{root}aggregations/1/ops/"), api.get(f"{API}/profiles/")]
 
     assert {reply.status for reply in replies} <= {200, 404, 422, 503}
     assert b"root:" not in b"".join(reply.body for reply in replies)
-    # Three requests of a limit each, and opening has one of its own. What is endless computes.
-    assert time.process_time() - began < 30
+    # Three requests of a limit each, and opening has one of its own. What is endless computes, in
+    # processes that were ended.
+    assert sum(os.times()[:4]) - began < 30
 
 
 _VALUES = ("'²x'", "NULL", "9e999", "-9223372036854775808", "x'ff00'", "''", "'9' || hex(1e300)")

@@ -75,6 +75,9 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     "DLPROF_GPU_SAMPLES": (
         *("utcNs", "gpu", "uuid", "memoryTotal", "memoryUsed", "gpuUtilization", "isBefore"),
     ),
+    "DLPROF_WINDOW": ("pid", "start_ns", "end_ns", "ended_by"),
+    "DLPROF_LOOPS": ("pid", "name", "steps", "recordedSteps", "timeNs", "recordedNs"),
+    "DLPROF_CAPTURE_NOTES": ("name", "value"),
 }
 HERE = "WHERE domain_name = 'default-domain' AND aggr_id = ?"
 ALWAYS = frozenset({"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT"})

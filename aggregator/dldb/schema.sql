@@ -1,4 +1,4 @@
--- Version 2.1.8
+-- Version 2.1.9
 -- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 
@@ -436,6 +436,20 @@ CREATE TABLE range_names (
     name TEXT NOT NULL
 );
 
+-- Times in which dlprof's own collector recorded a process; none: the recorder does not say.
+CREATE TABLE windows (
+    -- Row id, in order of start. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    stop INTEGER NOT NULL,
+    -- What ended it: detach (the program went on), stop, end (of the program), failure. Unit: none.
+    ended_by TEXT NOT NULL
+);
+
 -- Ranges of phases that the program or its serving engine named, the outermost only.
 CREATE TABLE phase_ranges (
     -- Row id, in order of start. Unit: none.
@@ -581,7 +595,7 @@ CREATE TABLE iterations (
     aggr INTEGER NOT NULL,
     -- Number of the iteration. Unit: none.
     iter_value INTEGER NOT NULL,
-    -- before, iteration or after. Unit: none.
+    -- before, iteration, after, or between (recorded windows). Unit: none.
     kind TEXT NOT NULL,
     -- Whether it lies in the aggregated range. Unit: none.
     aggregated INTEGER NOT NULL,

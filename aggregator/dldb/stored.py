@@ -34,6 +34,7 @@ from aggregator.metrics.model import (
 from aggregator.metrics.phases import PhaseColumns
 from aggregator.profile.arrays import Int32, Int64
 from aggregator.profile.intervals import Flattened
+from aggregator.profile.recorded_part import RecordedPart
 from aggregator.system.progress import Progress
 from aggregator.system.sqlite_arrow import raise_interrupt
 from aggregator.system.sqlite_uri import connect_read_only, is_busy, is_full
@@ -152,6 +153,16 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
+def _recorded(connection: sqlite3.Connection) -> RecordedPart:
+    """The recorded windows; none in a database of a version that stored none."""
+    if not has_table(connection, "windows"):
+        return RecordedPart()
+    query = "SELECT process - 1, start, stop, ended_by FROM windows ORDER BY start, stop"
+    rows = connection.execute(query).fetchall()
+    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
+    return RecordedPart(*numbers, ended_by=tuple(str(row[3]) for row in rows))
+
+
 class _Loader:
     """Reads the stored profile of one database."""
 
@@ -171,6 +182,7 @@ class _Loader:
         self._devices = _devices(connection, store)
         self._ranges = self._named_ranges()
         self._phases = _phases(connection)
+        self._recorded = _recorded(connection)
 
     def _count_rows(self) -> int:
         tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
@@ -245,6 +257,8 @@ class _Loader:
             default_key=(self._meta["key_node"], self._meta["key_node_reason"]),
             first_ns=int(self._meta.get("first_ns", 0)),
             marked_until_ns=int(self._meta.get("marked_until_ns", 0)),
+            gaps_ns=self._recorded.gaps_ns,
+            is_part=self._recorded.is_part,
             are_ranks=self._meta.get("are_ranks", "1") == "1",
             costs=InstanceCosts() if domain else self._costs_of(rows),
             settings=self._store.settings,

@@ -71,6 +71,24 @@ JOIN (SELECT max(iif(key = 'bare_step_ns', value, NULL)) AS bare,
              max(iif(key = 'bare_step_reason', value, NULL)) AS reason
       FROM dldb_meta) AS r;
 
+CREATE VIEW view_recorded_part AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, CAST(nullif(r.windows, '') AS INTEGER) AS recorded_windows,
+       CAST(nullif(r.recorded, '') AS INTEGER) AS recorded_time, CAST(nullif(r.run, '') AS INTEGER) AS run_time,
+       CAST(nullif(r.recorded_steps, '') AS INTEGER) AS recorded_steps, CAST(nullif(r.steps, '') AS INTEGER) AS run_steps,
+       nullif(r.note, '') AS recorded_note
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain
+JOIN (SELECT max(iif(key = 'recorded_windows', value, NULL)) AS windows,
+             max(iif(key = 'recorded_ns', value, NULL)) AS recorded,
+             max(iif(key = 'run_ns', value, NULL)) AS run,
+             max(iif(key = 'recorded_steps', value, NULL)) AS recorded_steps,
+             max(iif(key = 'run_steps', value, NULL)) AS steps,
+             max(iif(key = 'recorded_note', value, NULL)) AS note
+      FROM dldb_meta) AS r;
+
+CREATE VIEW view_windows AS
+SELECT w.id AS window_id, p.pid, w.start AS window_start, w.stop AS window_stop, w.ended_by
+FROM windows AS w JOIN processes AS p ON p.id = w.process;
+
 CREATE VIEW view_corrected_step AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, c.step AS corrected_step,
        c.p10 AS corrected_step_p10, c.p90 AS corrected_step_p90, c.measured AS replayed_step,

@@ -67,6 +67,8 @@ def rollup_inputs(data: ImportedProfile) -> tuple[RollupInput, ...]:
         mode=data.mode,
         first_ns=data.first_ns,
         marked_until_ns=data.marked_until_ns,
+        gaps_ns=profile.recorded.gaps_ns,
+        is_part=profile.recorded.is_part,
         last_ns=_end_of_profile(profile),
         are_ranks=are_ranks(profile),
         ops=data.op_columns(),

@@ -176,7 +176,7 @@ def compute_model_metrics(
         "exposed_communication_pct": percent(
             int(times.exposed_communication_ns[inside].sum()), wall
         ),
-        "total_iterations": len(window.iterations),
+        "total_iterations": int((~window.iterations.is_between).sum()),
         "profiled_iterations": window.count,
         "iter_avg": wall / window.count,
         "iter_std_dev": round(float(np.std(window.iterations.length_ns[inside])), 6),

@@ -84,7 +84,7 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
         text = say("no steady range: fewer than {count} steps", count=MIN_STEPS)
         return SteadyRange(-1, -1, text)
     kernels = np.diff(window.row_bounds(data.kernels.api_start_ns))[1:]
-    typical = _is_typical(iterations.length_ns[1:], kernels)
+    typical = _is_typical(iterations.length_ns[1:], kernels) & ~iterations.is_between[1:]
     marked = int(np.searchsorted(iterations.start_ns[1:], data.marked_until_ns))
     if typical[marked:].sum() >= MIN_STEPS:
         typical[:marked] = False  # Markers slow them down; the later ones have none.
@@ -94,7 +94,10 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
         return SteadyRange(-1, -1, say("no steady range: the times of the steps differ too much"))
     first, last = low + 1, high + 1  # the iteration before the loop is no step
     is_marked = marked > 0 and first == marked + 1
-    return SteadyRange(first, last, _note(iterations.length_ns, first, last, is_marked=is_marked))
+    # What holds a time that was not recorded has no length worth naming.
+    length_ns = np.where(iterations.is_between, 0, iterations.length_ns)
+    end = say("the recorded window") if data.is_part else say("the program")
+    return SteadyRange(first, last, _note(length_ns, first, last, end, is_marked=is_marked))
 
 
 def _is_typical(length_ns: Int64, kernels: Int64) -> Bool:
@@ -122,14 +125,14 @@ def _ends(typical: Bool) -> tuple[int, int]:
     return int(np.flatnonzero(runs)[0]), int(np.flatnonzero(typical)[-1])
 
 
-def _note(length_ns: Int64, first: int, last: int, *, is_marked: bool) -> str:
+def _note(length_ns: Int64, first: int, last: int, end: Text, *, is_marked: bool) -> str:
     """What the steady range leaves out, and why."""
     return say(
         "iterations {first} to {last} are steady; left out: {begin}{end}",
         first=first,
         last=last,
         begin=_marked(first - 1) if is_marked else _begin(length_ns, first, last),
-        end=_end(length_ns, first, last),
+        end=_end(length_ns, first, last, end),
     )
 
 
@@ -137,18 +140,20 @@ def _marked(last: int) -> Text:
     return say("steps with markers, which slow them down (iterations 0 to {last})", last=last)
 
 
-def _end(length_ns: Int64, first: int, last: int) -> Text | str:
+def _end(length_ns: Int64, first: int, last: int, whole: Text) -> Text | str:
     """What lies behind the steady range: the last interval has no step, those before it do."""
     final = len(length_ns) - 1
     if last >= final - 1:
         return (
-            say("; the end of the program (iteration {last})", last=final) if last < final else ""
+            say("; the end of {whole} (iteration {last})", last=final, whole=whole)
+            if last < final
+            else ""
         )
     slow = float(length_ns[last + 1 : final].max() / np.median(length_ns[first : last + 1]))
-    fields = {"a": last + 1, "b": final - 1, "last": final}
+    fields = {"a": last + 1, "b": final - 1, "last": final, "whole": whole}
     if last == final - 2:
         return say(
-            "; a step of {ratio:.1f} times the median (iteration {a}); the end of the program "
+            "; a step of {ratio:.1f} times the median (iteration {a}); the end of {whole} "
             "(iteration {last})",
             ratio=slow,
             **fields,
@@ -156,12 +161,12 @@ def _end(length_ns: Int64, first: int, last: int) -> Text | str:
     if slow > 1 + _TOLERANCE:
         return say(
             "; slow steps (iterations {a} to {b}, up to {ratio:.1f} times the median step); the "
-            "end of the program (iteration {last})",
+            "end of {whole} (iteration {last})",
             ratio=slow,
             **fields,
         )
     return say(
-        "; other steps (iterations {a} to {b}); the end of the program (iteration {last})",
+        "; other steps (iterations {a} to {b}); the end of {whole} (iteration {last})",
         **fields,
     )
 

@@ -10,6 +10,7 @@ starts on the CPU.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -18,18 +19,23 @@ from aggregator.metrics.iterations import KeyNode, resolve_key_node
 from aggregator.metrics.model import RollupInput, ops_view
 from aggregator.metrics.phases import IterationPhases, phases_of_iterations
 from aggregator.options import AggregationRequest, Mode
-from aggregator.profile.arrays import Int32, Int64
+from aggregator.profile.arrays import Bool, Int32, Int64
 from aggregator.system.progress import Level, Progress
 from aggregator.texts import say
+
+BETWEEN: Final = "between"
+NO_GAPS: Final[Int64] = np.empty((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Iterations:
-    """Intervals that cover the profile without gap or overlap."""
+    """Intervals that cover the profile without a hole or overlap."""
 
     start_ns: Int64  # Starts; the first is 0, or where events begin. Unit: ns.
     end_ns: Int64  # Stops, exclusive; each is the next one's start. Unit: ns.
     has_key_node: bool  # Whether a key node cut them; interval 0 then precedes the training loop.
+    # Those that hold a time in which nothing was recorded: they are never aggregated.
+    is_between: Bool
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -46,8 +52,8 @@ class Iterations:
 
     @property
     def kinds(self) -> list[str]:
-        """``before`` for the interval before the training loop, otherwise ``iteration``."""
-        kinds = ["iteration"] * len(self)
+        """``before`` for the interval before the loop, ``between`` recorded windows, else steps."""
+        kinds = [BETWEEN if between else "iteration" for between in self.is_between.tolist()]
         if self.has_key_node:
             kinds[0] = "before"
         return kinds
@@ -65,14 +71,34 @@ def boundaries(stops_ns: tuple[Int64, ...], *, are_ranks: bool = True) -> Int64:
 
 
 def split_into_iterations(
-    key_node: KeyNode, last_ns: int, first_ns: int = 0, *, are_ranks: bool = True
+    key_node: KeyNode,
+    last_ns: int,
+    first_ns: int = 0,
+    *,
+    are_ranks: bool = True,
+    gaps_ns: Int64 = NO_GAPS,
 ) -> Iterations:
-    """Cut ``[first, last)`` at the key node; without one it is a single interval."""
+    """Cut ``[first, last)`` at the key node; without one at the gaps alone.
+
+    Args:
+        key_node: The key node.
+        last_ns: End of the profile. Unit: ns.
+        first_ns: Where events begin. Unit: ns.
+        are_ranks: Whether the processes are ranks of one job.
+        gaps_ns: Starts and ends of the times in which nothing was recorded, shape (n, 2). Unit: ns.
+    """
     stops = np.unique(boundaries(key_node.stops_ns, are_ranks=are_ranks))
     stops = stops[(stops > first_ns) & (stops < last_ns)]
+    has_key_node = bool(len(stops))
+    if not has_key_node:
+        stops = np.unique(gaps_ns)
+        stops = stops[(stops > first_ns) & (stops < last_ns)]
     start = np.concatenate([[first_ns], stops]).astype(np.int64)
     stop = np.concatenate([stops, [last_ns]]).astype(np.int64)
-    return Iterations(start, stop, has_key_node=bool(len(stops)))
+    # Gaps are in order, so that those before an end and those after a start have numbers.
+    begun = np.searchsorted(gaps_ns[:, 0], stop, side="left")
+    ended = np.searchsorted(gaps_ns[:, 1], start, side="right")
+    return Iterations(start, stop, has_key_node, is_between=begun > ended)
 
 
 @dataclass(frozen=True)
@@ -110,12 +136,18 @@ class Window:
     def numbers(self) -> Int64:
         """Numbers of the aggregated iterations."""
         numbers = np.arange(self.first, self.last + 1)
+        numbers = numbers[~self.iterations.is_between[numbers]]
         return numbers[self.phases.is_of(self.phase)[numbers]] if self.phase else numbers
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all iterations from the first to the last one are aggregated."""
+        return not self.phase and not self.iterations.is_between[self.first : self.last + 1].any()
 
     @property
     def inside(self) -> slice | Int64:
         """The aggregated ones of all iterations."""
-        return self.numbers if self.phase else slice(self.first, self.last + 1)
+        return slice(self.first, self.last + 1) if self.is_whole else self.numbers
 
     def rows(self, sorted_time_ns: Int64) -> slice | Int64:
         """Rows of time-ordered events that belong to the window's iterations."""
@@ -127,7 +159,7 @@ class Window:
         numbers = self.numbers
         low, high = bounds[numbers], bounds[numbers + 1]
         of_row = np.repeat(numbers, high - low).astype(np.int32)
-        if not self.phase:
+        if self.is_whole:
             return slice(int(low[0]), int(high[-1])), of_row
         before = np.cumsum(high - low) - (high - low)
         return np.arange(len(of_row)) + np.repeat(low - before, high - low), of_row
@@ -160,7 +192,11 @@ def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) ->
         )
     key_node = _key_node(inputs, request)
     iterations = split_into_iterations(
-        key_node, data.last_ns, data.first_ns, are_ranks=data.are_ranks
+        key_node,
+        data.last_ns,
+        data.first_ns,
+        are_ranks=data.are_ranks,
+        gaps_ns=data.gaps_ns,
     )
     final = len(iterations) - 1
     first = 0 if request.iter_start is None else request.iter_start
@@ -168,6 +204,15 @@ def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) ->
     _check_range(first, last, final, stop_given=request.iter_stop is not None)
     phases = phases_of_iterations(data.phases, iterations.edges_ns)
     window = Window(key_node, iterations, first, last, phases, request.phase)
+    if not window.count and not request.phase:
+        raise IterationRangeError(
+            say(
+                "The iterations {first} to {last} lie between two recorded windows.",
+                first=first,
+                last=last,
+            ),
+            hint=say("Nothing was recorded there; choose other iterations."),
+        )
     if not window.count:
         raise _no_such_phase(window)
     return window

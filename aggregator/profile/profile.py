@@ -16,6 +16,7 @@ import numpy as np
 
 from aggregator.errors import UsageError
 from aggregator.profile.arrays import Int32, Int64, Integers, empty_i32, empty_i64
+from aggregator.profile.recorded_part import RecordedPart
 from aggregator.profile.step_reference import StepReference
 from aggregator.texts import say
 
@@ -311,6 +312,8 @@ class Profile:
     session: Session = field(default_factory=Session)
     # What a step takes without profiling.
     reference: StepReference = field(default_factory=StepReference)
+    # Which part of the run was recorded.
+    recorded: RecordedPart = field(default_factory=RecordedPart)
     # Starts and ends of the times without markers by process, where their steps got names from
     # others. Unit: ns.
     unmarked: dict[int, Int64] = field(default_factory=dict)

@@ -41,6 +41,7 @@ def shared_tables(databases: list[RankDatabase]) -> Iterator[Table]:
     yield _appended("marks", databases, {"thread": "threads"}, times=("time",), order_by="time")
     yield _appended("annotations", databases, {"thread": "threads"}, times=("start", "stop"))
     yield _appended("counters", databases, {"device": "devices"})
+    yield _appended("windows", databases, processes, times=("start", "stop"), order_by="start")
     yield _appended("phase_ranges", databases, processes, times=("start", "stop"), order_by="start")
 
 

@@ -182,7 +182,7 @@ def _capture(
     snapshots = base.with_name(f"{base.name}{SNAPSHOT_SUFFIX}")
     older = set(snapshots_of(base))
     marked = processes.application_environment(options, snapshots if options.memory else None)
-    environment = collection.environment(marked, options.bare_steps)
+    environment = collection.environment(marked, options)
     Application(options, console, collection, base, ending).run(command, environment, gpus)
     collection.read_steps()
     console.message(_outcome(ending, options))
@@ -196,7 +196,7 @@ def _capture(
         console.message(f"Warning: {warning}")
     if problem := gpus.add_to_export(export):
         console.message(f"Warning: GPU memory usage could not be recorded: {problem}")
-    if problem := collection.add_to_export(export):
+    if problem := collection.add_to_export(export, ending.seconds):
         console.message(f"Warning: the times of bare steps could not be recorded: {problem}")
     _warn_of_size(base, console)
     if options.memory:

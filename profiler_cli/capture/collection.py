@@ -22,16 +22,25 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from aggregator.errors import NotProfiledError, NsysFailedError
 from aggregator.options import Mode
+from aggregator.sources.nsys.windows import RUN_NOTE
 from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from profiler_cli.capture import processes
 from profiler_cli.capture.nsight import Nsys, light_switches, profile_command, split_nsys_opts
-from profiler_cli.capture.step_times import Steps, bare_median_ns, read_steps, write_steps
+from profiler_cli.capture.step_times import (
+    Steps,
+    bare_median_ns,
+    read_steps,
+    write_notes,
+    write_steps,
+)
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
 
 FOLDER_VARIABLE: Final = "DLPROF_REFERENCE"
 STEPS_VARIABLE: Final = "DLPROF_BARE_STEPS"
+WINDOW_VARIABLE: Final = "DLPROF_PROFILE_STEPS"
+"""How many steps of a loop are recorded: a number, or all; not set: about 40."""
 STARTED: Final = "started"
 RANGE_HINT: Final = (
     "Call torch.cuda.profiler.start() and stop() around it, or leave out --nsys_profile_range."
@@ -131,14 +140,17 @@ class Collection:
         """Write the export of the capture; None: the collector writes it itself."""
         return None
 
-    def environment(self, before: Mapping[str, str], bare_steps: int | None) -> dict[str, str]:
+    def environment(self, before: Mapping[str, str], options: Options) -> dict[str, str]:
         """Return the environment of the application, with the folder in it."""
-        result = {k: v for k, v in before.items() if k not in {FOLDER_VARIABLE, STEPS_VARIABLE}}
+        own = {FOLDER_VARIABLE, STEPS_VARIABLE, WINDOW_VARIABLE}
+        result = {name: value for name, value in before.items() if name not in own}
         if self.folder is not None:
             result[FOLDER_VARIABLE] = str(self.folder)
-            if bare_steps is not None:
-                result[STEPS_VARIABLE] = str(bare_steps)
-        return result
+            if options.bare_steps is not None:
+                result[STEPS_VARIABLE] = str(options.bare_steps)
+        # Nsight Systems cannot detach; neither does a run whose part another option names.
+        steps = "all" if self.is_nsys or self.folder is None else options.profile_steps
+        return result | ({WINDOW_VARIABLE: steps} if steps else {})
 
     def __enter__(self) -> Self:
         return self
@@ -241,11 +253,16 @@ class Collection:
             hint="" if ending.code and measured is None else hint,
         )
 
-    def add_to_export(self, export: Path) -> str:
-        """Write the times of the steps into the export; returns the error, empty on success."""
+    def add_to_export(self, export: Path, run_s: float) -> str:
+        """Write the times of the steps, and of the run, into the export.
+
+        Returns:
+            The error; empty on success.
+        """
+        notes = {RUN_NOTE: str(round(run_s * 1e9))}
         if self.folder is None:
-            return ""
-        return write_steps(export, self.steps, self.problem, self.cause)
+            return write_notes(export, notes)
+        return write_steps(export, self.steps, self.problem, self.cause, notes)
 
 
 def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:

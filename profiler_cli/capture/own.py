@@ -67,9 +67,9 @@ class OwnCollection(Collection):
         """Return the command to run: the application itself."""
         return list(options.application)
 
-    def environment(self, before: Mapping[str, str], bare_steps: int | None) -> dict[str, str]:
+    def environment(self, before: Mapping[str, str], options: Options) -> dict[str, str]:
         """Return the environment of the application, which loads the library."""
-        result = super().environment(before, bare_steps)
+        result = super().environment(before, options)
         result |= dict.fromkeys(LIBRARY_VARIABLES, str(self.library))
         result[FOLDER_VARIABLE] = str(self.records)
         if self.cupti is not None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.sources.nsys.reference import BARE, COLUMNS, END, NOTE, PHASES, WORK
-from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
+from aggregator.sources.nsys.schema import CAPTURE_NOTES, LOOPS, STEP_TIMES
+from aggregator.sources.nsys.windows import LOOP_COLUMNS
 from aggregator.system.untrusted_json import read_object
 
 Steps = list[dict[str, Any]]
 """What each process wrote; see ``dlprof_nvtx/reference.py``."""
 FILES: Final = "steps.*.json"
+LOOP_NUMBERS: Final = ("steps", "recorded_steps", "time_ns", "recorded_ns")
+MAX_LOOPS: Final = 1_000
 MAX_STEPS: Final = 100_000
 MAX_NS: Final = 1 << 53
 """Times of a step above it are no times."""
@@ -40,7 +43,9 @@ def bare_median_ns(steps: Steps) -> tuple[int, int] | None:
     return None
 
 
-def write_steps(export: Path, steps: Steps, problem: str, cause: str) -> str:
+def write_steps(
+    export: Path, steps: Steps, problem: str, cause: str, notes: Mapping[str, str] | None = None
+) -> str:
     """Write the times into an export.
 
     Args:
@@ -48,6 +53,7 @@ def write_steps(export: Path, steps: Steps, problem: str, cause: str) -> str:
         steps: What the processes measured.
         problem: Why the collection could not begin; empty if it did.
         cause: What let it begin.
+        notes: More values for the table of notes.
 
     Returns:
         The error; empty on success.
@@ -55,15 +61,39 @@ def write_steps(export: Path, steps: Steps, problem: str, cause: str) -> str:
     rows = [row for content in steps for row in _rows(content)]
     reasons = {str(content.get("reason") or "") for content in steps} - {""}
     reason = problem or ",".join(sorted(reasons)) or ("" if rows else "no_torch")
+    loops = [row for content in steps for row in _loops(content)]
     try:
         with closing(sqlite3.connect(export)) as connection, connection:
             _insert(connection, STEP_TIMES, (*COLUMNS, WORK, END), rows)
+            _insert(connection, LOOPS, LOOP_COLUMNS, loops)
+    except sqlite3.Error as error:
+        return str(error)
+    return write_notes(export, {NOTE: reason, "collectionBegan": cause, **(notes or {})})
+
+
+def write_notes(export: Path, notes: Mapping[str, str]) -> str:
+    """Add values to the table of notes of an export; returns the error, empty on success."""
+    try:
+        with closing(sqlite3.connect(export)) as connection, connection:
             connection.execute(f'CREATE TABLE IF NOT EXISTS "{CAPTURE_NOTES}" (name, value)')
-            notes = [(NOTE, reason), ("collectionBegan", cause)]
-            connection.executemany(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', notes)  # noqa: S608 - fixed names
+            rows = list(notes.items())
+            connection.executemany(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', rows)  # noqa: S608 - fixed names
     except sqlite3.Error as error:
         return str(error)
     return ""
+
+
+def _loops(content: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the loops of one process: its steps, and how many of them were recorded."""
+    pid, loops = content.get("pid"), content.get("loops")
+    if not isinstance(pid, int) or not isinstance(loops, list):
+        return []
+    rows = []
+    for loop in loops[:MAX_LOOPS]:
+        numbers = [loop.get(name) for name in LOOP_NUMBERS] if isinstance(loop, dict) else []
+        if numbers and all(type(value) is int and 0 <= value < MAX_NS for value in numbers):
+            rows.append((pid, str(loop.get("name") or ""), *numbers))
+    return rows
 
 
 def _times(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_NS) -> list[int]:

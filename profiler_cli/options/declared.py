@@ -12,6 +12,7 @@ from profiler_cli.options.values import (
     Kind,
     Tokens,
     any_text,
+    count_or_all,
     list_of_words,
     one_of,
     seconds,
@@ -62,6 +63,7 @@ class Options:
     end_with_dlprof: bool = False  # Whether the application ends if dlprof is killed.
     keep_environment: bool = False  # Whether the export keeps the environments of processes.
     bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
+    profile_steps: str = ""  # Steps of each loop that are recorded: a number, or all.
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
     key_node: str = ""
     phase: str = ""
@@ -236,6 +238,14 @@ CAPTURE: Final = (
         "Time at least this many steps of a PyTorch loop without markers and collection, then "
         "profile; the result says what profiling cost. 0 profiles from the start.",
         "10 for 1 to 5 s; 5 of a loop of unknown length",
+    ),
+    Option(
+        "profile_steps",
+        ("--profile_steps",),
+        count_or_all(),
+        "Record this many steps of each loop of PyTorch, then detach: the rest of the run is "
+        "not slowed down. all records the whole run, as DLProf did.",
+        "about 40, for at least 2 s",
     ),
     Option(
         "detail",

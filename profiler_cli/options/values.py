@@ -81,6 +81,16 @@ def whole_number(at_least: int = 0) -> Kind:
     return Kind("N", f"a whole number of at least {at_least}", parse)
 
 
+def count_or_all() -> Kind:
+    """A whole number above 0, or ``all``; kept as text."""
+
+    def parse(text: str) -> str:
+        is_count = text.isascii() and text.isdigit() and int(text) > 0
+        return _checked(text, is_count or text == "all")
+
+    return Kind("N|all", "a whole number of at least 1, or all", parse)
+
+
 def seconds(*, above_zero: bool = False) -> Kind:
     """A time in seconds, which may have a fraction."""
 

@@ -65,6 +65,14 @@ REFERENCE_ROWS: Final = {
     "Profiled Step (ns)": ("profiled_step", False),
     "Profiling Overhead %": ("overhead_pct", True),
 }
+# Title -> column of view_recorded_part; with --extended=true.
+RECORDED_ROWS: Final = {
+    "Recorded Windows": ("recorded_windows", False),
+    "Recorded Time (ns)": ("recorded_time", False),
+    "Run Time (ns)": ("run_time", False),
+    "Recorded Steps": ("recorded_steps", False),
+    "Steps Of The Run": ("run_steps", False),
+}
 # Title -> column of view_corrected_step; with --extended=true.
 CORRECTED_ROWS: Final = {
     "Corrected Step (ns)": ("corrected_step", False),
@@ -153,6 +161,7 @@ def _read_sections(source: ReportSource) -> list[Section]:
     report = _values(SUMMARY_ROWS, summary)
     if source.is_extended:
         report |= _values(REFERENCE_ROWS, source.one_row("view_step_reference"))
+        report |= _values(RECORDED_ROWS, source.one_row("view_recorded_part"))
         report |= _values(CORRECTED_ROWS, source.one_row("view_corrected_step"))
         report |= _values(EXTENDED_SUMMARY_ROWS, summary)
         report |= _values(EFFICIENCY_ROWS, source.one_row("view_model_efficiency"))

@@ -26,7 +26,7 @@ from aggregator.tables.sql import iter_rows, resolve_columns
 from tests.builders import Analyzed, Trace, analyze, query
 
 OLDER = Path(__file__).parents[1] / "data" / "older"
-TABLES = {"2.1.8": "979ddb834cbc1403"}
+TABLES = {"2.1.9": "f4dcd76af345714c"}
 """Version of the database -> what its tables come to; see the last test."""
 
 
@@ -56,10 +56,12 @@ def test_a_database_of_today_names_the_same_version_twice(sample_database: Path)
 # 2.1.4 no owners of time, 2.1.5 no recordings of GPU memory, no corrected step, no source of
 # what advice could save and no evidence of ops, 2.1.6 no kinds of streams, no numbers of
 # collectives, no phases and no memory of ops and groups, 2.1.7 no overviews of recorded
-# memory and no counters of GPUs.
+# memory and no counters of GPUs, 2.1.8 no recorded windows.
 
 
-@pytest.fixture(params=["2.1.0", "2.1.1", "2.1.2", "2.1.3", "2.1.4", "2.1.5", "2.1.6", "2.1.7"])
+@pytest.fixture(
+    params=["2.1.0", "2.1.1", "2.1.2", "2.1.3", "2.1.4", "2.1.5", "2.1.6", "2.1.7", "2.1.8"]
+)
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / f"{request.param}.sqlite"
     path.write_bytes(lzma.decompress((OLDER / f"dldb_{path.name}.xz").read_bytes()))
@@ -114,6 +116,8 @@ def test_one_of_an_earlier_patch_is_shown(older: Path) -> None:
     if older.stem < "2.1.6":
         corrected = [one for one in PERFORMANCE_SUMMARY.fields if one.view == "view_corrected_step"]
         lacking |= {field.name for field in corrected}
+    recorded = [one for one in PERFORMANCE_SUMMARY.fields if one.view == "view_recorded_part"]
+    lacking |= {field.name for field in recorded}
     assert (summary["total_iterations"], set(summary["unknown"])) == (5, lacking)
     assert [(row["kernel_name"], row["num_calls"]) for row in kernels] == [("sgemm", 4)]
 

@@ -13,6 +13,7 @@ from aggregator.frameworks import framework_of
 from aggregator.importing.imported import ImportedProfile
 from aggregator.options import ImportOptions, Mode
 from aggregator.profile.recorded import RecordedProfile
+from aggregator.profile.recorded_part import RecordedPart
 from aggregator.profile.step_reference import StepReference
 from aggregator.texts import say
 
@@ -56,32 +57,49 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
     ranks = rank_processes(data.profile)
     communicates = bool(communicating_processes(data.profile))
     is_part = data.profile.rank is not None or (communicates and len(ranks) == 1)
-    return {
-        "db_version": DB_VERSION,
-        "engine_version": engine_version(),
-        "source_file": options.source.name,
-        "source_format": data.profile.source_format,
-        "mode": data.mode,
-        "mode_reason": data.mode_reason,
-        "key_node": data.key_node.name,
-        "key_node_reason": data.key_node.reason,
-        "key_node_confidence": data.key_node_confidence,
-        "first_ns": str(data.rollup.first_ns),
-        "marked_until_ns": str(data.rollup.marked_until_ns),
-        "last_ns": str(data.rollup.last_ns),
-        "has_ops": "0" if simple else "1",
-        "no_ops_reason": NO_OPS if simple else "",
-        "dataloader_measured": "0" if simple else "1",
-        "io_measured": "0",
-        "has_costs": "1" if data.costs.count else "0",
-        "has_memory": "1" if data.recordings else "0",
-        "session_start_utc_ns": str(session.start_utc_ns or ""),
-        "host_name": session.host_name,
-        "rank_count": str(len(ranks)),
-        "are_ranks": "1" if data.rollup.are_ranks else "0",
-        "is_part_of_job": "1" if is_part else "0",
-        "job_rank": "" if data.profile.rank is None else str(data.profile.rank),
-    } | _reference(data.profile.reference)
+    return (
+        {
+            "db_version": DB_VERSION,
+            "engine_version": engine_version(),
+            "source_file": options.source.name,
+            "source_format": data.profile.source_format,
+            "mode": data.mode,
+            "mode_reason": data.mode_reason,
+            "key_node": data.key_node.name,
+            "key_node_reason": data.key_node.reason,
+            "key_node_confidence": data.key_node_confidence,
+            "first_ns": str(data.rollup.first_ns),
+            "marked_until_ns": str(data.rollup.marked_until_ns),
+            "last_ns": str(data.rollup.last_ns),
+            "has_ops": "0" if simple else "1",
+            "no_ops_reason": NO_OPS if simple else "",
+            "dataloader_measured": "0" if simple else "1",
+            "io_measured": "0",
+            "has_costs": "1" if data.costs.count else "0",
+            "has_memory": "1" if data.recordings else "0",
+            "session_start_utc_ns": str(session.start_utc_ns or ""),
+            "host_name": session.host_name,
+            "rank_count": str(len(ranks)),
+            "are_ranks": "1" if data.rollup.are_ranks else "0",
+            "is_part_of_job": "1" if is_part else "0",
+            "job_rank": "" if data.profile.rank is None else str(data.profile.rank),
+        }
+        | _reference(data.profile.reference)
+        | _recorded(data.profile.recorded)
+    )
+
+
+def _recorded(part: RecordedPart) -> dict[str, str]:
+    """What of the run was recorded; an empty text is unknown, or the whole run."""
+    values = {
+        "recorded_windows": len(part.gaps_ns) + 1 if len(part.start_ns) else None,
+        "recorded_ns": part.recorded_ns if len(part.start_ns) else None,
+        "run_ns": part.run_ns,
+        "recorded_steps": part.recorded_steps,
+        "run_steps": part.steps,
+    }
+    texts = {key: "" if value is None else str(value) for key, value in values.items()}
+    return texts | {"recorded_note": part.note}
 
 
 def _reference(found: StepReference) -> dict[str, str]:

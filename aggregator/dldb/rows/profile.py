@@ -24,6 +24,7 @@ from aggregator.importing.imported import (
 from aggregator.kernels.traits import kernel_traits
 from aggregator.profile.arrays import Int32, Integers, ordered, parts_of, row_codes
 from aggregator.profile.profile import Device
+from aggregator.profile.recorded_part import RecordedPart
 from aggregator.profile.settings import NOT_RECORDED, read_settings
 from aggregator.texts import say
 
@@ -89,9 +90,23 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield Table("model_config", _model_config(data))
     yield _key_node_candidates(data)
     yield phase_ranges(data.phases)
+    yield _windows(profile.recorded)
     yield from counter_tables(profile.counters)
     yield from _range_tables(data)
     yield from _busy_time(data)
+
+
+def _windows(part: RecordedPart) -> Table:
+    return Table(
+        "windows",
+        {
+            "id": np.arange(1, len(part.start_ns) + 1),
+            "process": part.process + 1,
+            "start": part.start_ns,
+            "stop": part.end_ns,
+            "ended_by": list(part.ended_by),
+        },
+    )
 
 
 def _key_node_candidates(data: ImportedProfile) -> Table:

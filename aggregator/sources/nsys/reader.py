@@ -55,6 +55,7 @@ from aggregator.sources.nsys.system import (
     with_settings,
 )
 from aggregator.sources.nsys.waits import read_blocking_streams, read_waits
+from aggregator.sources.nsys.windows import read_windows
 from aggregator.sources.repair import (
     RawTable,
     assign_host_graphs,
@@ -298,6 +299,7 @@ def _assemble(
         syncs=syncs,
         waits=read_waits(schema, raw[names.SYNCS]["event"], syncs, process_keys),
         blocking_streams=read_blocking_streams(schema, process_ids),
+        recorded=read_windows(schema, offset_ns, process_ids),
         graphs=DeviceWork(**devices.work_columns(raw[names.GRAPHS])),
         graph_nodes=read_graph_nodes(raw, threads),
         annotations=_annotations(schema, nvtx),

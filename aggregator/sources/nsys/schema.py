@@ -47,6 +47,8 @@ STEP_TIMES = "DLPROF_STEP_TIMES"
 """Also added by dlprof: times of steps that the application measured itself."""
 WINDOWS = "DLPROF_WINDOW"
 """Written by dlprof's own collector: when it recorded each process, and what ended each time."""
+LOOPS = "DLPROF_LOOPS"
+"""Added by dlprof: the loops of each process, their steps, and how many of them were recorded."""
 
 PID_SHIFT = 24
 """A global thread id is ``process part << 24 | thread id``; a global process id has thread id 0."""

@@ -7,6 +7,7 @@ from aggregator.tables.spec import IN_GRAPHS, Field, ObjectSpec, fields_of
 _PERFORMANCE = "view_performance_summary"
 _REFERENCE = "view_step_reference"
 _CORRECTED = "view_corrected_step"
+_RECORDED = "view_recorded_part"
 _MODEL = "view_model_summary"
 _BREAKDOWN = "view_resource_usage_breakdown"
 _KERNELS = "view_kernel_summary"
@@ -67,6 +68,23 @@ PERFORMANCE_SUMMARY = ObjectSpec(
                 "profiled_steps": "Steps that this clock timed while they were profiled.",
                 "overhead_pct=overhead_pct%": "How much longer a profiled step takes.",
             },
+        ),
+        *fields_of(
+            _RECORDED,
+            {
+                "recorded_windows": "Times in which the run was recorded.",
+                "recorded_time_ns=recorded_time": "Sum of these times.",
+                "run_time_ns=run_time": "Length of the run of the application.",
+                "recorded_steps": "Steps of its loops that were recorded.",
+                "run_steps": "Steps of its loops.",
+            },
+        ),
+        Field(
+            "recorded_note",
+            _RECORDED,
+            "recorded_note",
+            "That the profile is a part of the run; null: it is the whole, or that is unknown.",
+            "string",
         ),
         Field("bare_step_reason", _REFERENCE, "reason", "Why the bare step is unknown.", "string"),
         *fields_of(

@@ -14,7 +14,10 @@ from aggregator.kernels.traits import kernel_traits
 from aggregator.system.untrusted_json import read_json
 
 MINOR: Final = frozenset(
-    {"GPU clock", "GPU memory", "driver", "CPU", "Nsight Systems", "command", "world size"}
+    {
+        *("GPU clock", "GPU memory", "driver", "CPU", "Nsight Systems", "command", "world size"),
+        "recorded",
+    }
 )
 """Facts that other ones imply or that rarely explain a difference."""
 _SYSTEM: Final = {
@@ -65,6 +68,7 @@ def read_facts(
         _LOADER.sub(r"\1", str(row[0])) for row in loaders if str(row[0]).startswith(LOADER_TYPES)
     )
     facts["world size"] = str(meta.get("rank_count", ""))
+    facts["recorded"] = "a part of the run" if meta.get("recorded_note") else ""
     order = (*_FIRST, *(key for key in facts if key not in (*_FIRST, *_LAST, "command")), *_LAST)
     return {key: facts[key] for key in (*order, "command") if facts.get(key)}
 

@@ -20,10 +20,10 @@ from aggregator.metrics.model import RollupInput, ops_view
 from aggregator.metrics.phases import IterationPhases, phases_of_iterations
 from aggregator.options import AggregationRequest, Mode
 from aggregator.profile.arrays import Bool, Int32, Int64
+from aggregator.profile.recorded_part import BETWEEN
 from aggregator.system.progress import Level, Progress
 from aggregator.texts import say
 
-BETWEEN: Final = "between"
 NO_GAPS: Final[Int64] = np.empty((0, 2), dtype=np.int64)
 
 

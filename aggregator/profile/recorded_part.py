@@ -13,6 +13,8 @@ import numpy as np
 from aggregator.profile.arrays import Int64, empty_i64
 from aggregator.texts import say
 
+BETWEEN: Final = "between"
+"""Kind of the interval that holds the time between two windows."""
 DETACHED: Final = "detach"
 """What ended a window whose process went on without being recorded."""
 

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.sources.nsys.reference import BARE, COLUMNS, END, NOTE, PHASES, WORK
+from aggregator.sources.nsys.reference import COLUMNS, END, NOTE, PHASES, WORK
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, LOOPS, STEP_TIMES
 from aggregator.sources.nsys.windows import LOOP_COLUMNS
 from aggregator.system.untrusted_json import read_object
@@ -16,7 +16,6 @@ from aggregator.system.untrusted_json import read_object
 Steps = list[dict[str, Any]]
 """What each process wrote; see ``dlprof_nvtx/reference.py``."""
 FILES: Final = "steps.*.json"
-LOOP_NUMBERS: Final = ("steps", "recorded_steps", "time_ns", "recorded_ns")
 MAX_LOOPS: Final = 1_000
 MAX_STEPS: Final = 100_000
 MAX_NS: Final = 1 << 53
@@ -85,15 +84,33 @@ def write_notes(export: Path, notes: Mapping[str, str]) -> str:
 
 def _loops(content: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Return the loops of one process: its steps, and how many of them were recorded."""
-    pid, loops = content.get("pid"), content.get("loops")
-    if not isinstance(pid, int) or not isinstance(loops, list):
+    pid = content.get("pid")
+    if not isinstance(pid, int):
         return []
-    rows = []
-    for loop in loops[:MAX_LOOPS]:
-        numbers = [loop.get(name) for name in LOOP_NUMBERS] if isinstance(loop, dict) else []
-        if numbers and all(type(value) is int and 0 <= value < MAX_NS for value in numbers):
-            rows.append((pid, str(loop.get("name") or ""), *numbers))
-    return rows
+    found: dict[str, list[int]] = {}
+    for window in _objects(content, "windows"):
+        begin, end, steps = (
+            _number(window, key) for key in ("begin_utc_ns", "end_utc_ns", "steps")
+        )
+        loop = found.setdefault(str(window.get("loop") or ""), [0, 0, 0, 0])
+        for place, value in enumerate((steps, steps, max(end - begin, 0), max(end - begin, 0))):
+            loop[place] += value
+    for outside in _objects(content, "outside"):
+        loop = found.setdefault(str(outside.get("loop") or ""), [0, 0, 0, 0])
+        loop[0] += _number(outside, "steps")
+        loop[2] += _number(outside, "ns")
+    return [(pid, name, *numbers) for name, numbers in found.items() if max(numbers) < MAX_NS]
+
+
+def _objects(content: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    values = content.get(name)
+    listed = values[:MAX_LOOPS] if isinstance(values, list) else []
+    return [one for one in listed if isinstance(one, dict)]
+
+
+def _number(values: dict[str, Any], name: str) -> int:
+    value = values.get(name)
+    return value if type(value) is int and 0 <= value < MAX_UTC_NS else 0
 
 
 def _times(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_NS) -> list[int]:
@@ -117,7 +134,7 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
         host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
         both = gpu if len(gpu) == len(host) else [None] * len(host)
         clock = str(content.get("clock") or "")
-        work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
+        work = _phases(content, phase, len(host))
         ends = _times(content, phase, "end_utc_ns", MAX_UTC_NS)
         ends_or_none = ends if len(ends) == len(host) else [None] * len(host)
         rows += [
@@ -127,9 +144,9 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _phases(content: dict[str, Any], count: int) -> list[str]:
-    """The phase of each bare step, prefill or decode; empty: it has none."""
-    names = content.get("bare_phases")
+def _phases(content: dict[str, Any], phase: str, count: int) -> list[str]:
+    """The phase of each step without profiling, prefill or decode; empty: it has none."""
+    names = content.get(f"{phase}_phases")
     if not isinstance(names, list) or len(names) != count:
         return [""] * count
     return [name if isinstance(name, str) else "" for name in names]

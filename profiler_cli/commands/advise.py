@@ -27,10 +27,14 @@ from profiler_cli.commands.step_reference import (
     COLUMNS,
     CORRECTED_COLUMNS,
     CORRECTED_VIEW,
+    RECORDED_COLUMNS,
+    RECORDED_VIEW,
     VIEW,
     corrected_document,
     format_corrected,
+    format_recorded,
     format_reference,
+    recorded_document,
     reference_document,
 )
 from profiler_cli.options.parser import SubcommandParser
@@ -119,13 +123,16 @@ def run_advise(words: Sequence[str]) -> int:
         aggr = int(aggregation["aggr_id"])
         reference = _first_row(database, VIEW, COLUMNS, aggr)
         corrected = _first_row(database, CORRECTED_VIEW, CORRECTED_COLUMNS, aggr)
+        recorded = _first_row(database, RECORDED_VIEW, RECORDED_COLUMNS, aggr)
         if options.json:
             document = _document(name, aggregation, found, unknown)
             document["step_reference"] = reference_document(reference)
             document["corrected_step"] = corrected_document(corrected)
+            document["recorded"] = recorded_document(recorded)
             output = json.dumps(document, indent=2) + "\n"
         else:
-            line = format_reference(reference) + format_corrected(corrected)
+            line = format_recorded(recorded) + format_reference(reference)
+            line += format_corrected(corrected)
             line += format_verdict(database.path, aggr)
             output = shown(line + _text(name, aggregation, found, unknown))
     print(output, end="")

@@ -19,8 +19,10 @@ from profiler_cli.commands.advise import format_best
 from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
 from profiler_cli.commands.step_reference import (
     CORRECTED_VIEW,
+    RECORDED_VIEW,
     VIEW,
     format_corrected,
+    format_recorded,
     format_reference,
 )
 from profiler_cli.options.declared import Options
@@ -213,6 +215,7 @@ def _write_reports(
                 line += format_corrected(lead.one_row(CORRECTED_VIEW))
                 figures = (
                     format_losses(lead)
+                    + format_recorded(lead.one_row(RECORDED_VIEW))
                     + (line if is_known else "")
                     + _step_times(lead)
                     + _simple_totals(lead)

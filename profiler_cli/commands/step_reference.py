@@ -10,6 +10,11 @@ COLUMNS: Final = (
     *("overhead_pct", "reason"),
 )
 VIEW: Final = "view_step_reference"
+RECORDED_COLUMNS: Final = (
+    *("recorded_windows", "recorded_time", "run_time", "recorded_steps", "run_steps"),
+    "recorded_note",
+)
+RECORDED_VIEW: Final = "view_recorded_part"
 CORRECTED_COLUMNS: Final = (
     *("corrected_step", "corrected_step_p10", "corrected_step_p90", "replayed_step"),
     *("corrected_busy_pct", "corrected_idle", "corrected_limit", "profiling_cost"),
@@ -41,6 +46,12 @@ def format_reference(row: Mapping[str, Any]) -> str:
     if isinstance(profiled, int) and isinstance(overhead, int | float):
         line += f"; profiled: {_ms(profiled)} ms, {round(overhead):+d}%"
     return f"{line}\n"
+
+
+def format_recorded(row: Mapping[str, Any]) -> str:
+    """Return the line that the profile is a part of the run; empty if it is not, or unknown."""
+    note = row.get("recorded_note")
+    return f"{str(note)[0].upper()}{str(note)[1:]}.\n" if note else ""
 
 
 def format_corrected(row: Mapping[str, Any]) -> str:
@@ -75,6 +86,14 @@ def reference_document(row: Mapping[str, Any]) -> dict[str, Any] | None:
     names = {"bare_step": "bare_step_ns", "bare_step_p10": "bare_step_p10_ns"}
     names |= {"bare_step_p90": "bare_step_p90_ns", "profiled_step": "profiled_step_ns"}
     return {names.get(name, name): row[name] for name in COLUMNS}
+
+
+def recorded_document(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the row for JSON; None where the recorder does not say."""
+    if row.get("recorded_windows") is None:
+        return None
+    times = {"recorded_time", "run_time"}
+    return {f"{name}_ns" if name in times else name: row[name] for name in RECORDED_COLUMNS}
 
 
 def _ms(time_ns: object) -> str:

@@ -63,7 +63,13 @@ class ReportSource:
         return tuple(column[0] for column in cursor.description)
 
     def one_row(self, view: str, *, per_aggregation: bool = True) -> dict[str, object]:
-        """Return the only row of a view as a dict; empty if there is none."""
+        """Return the only row of a view as a dict.
+
+        It is empty if there is none, or no such view: the database is of an older version.
+        """
+        known = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        if self.connection.execute(known, (view,)).fetchone() is None:
+            return {}
         columns = self.columns(view)
         rows = next(self.iter_chunks(view, columns, per_aggregation=per_aggregation), [])
         return dict(zip(columns, rows[0], strict=True)) if rows else {}

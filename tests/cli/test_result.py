@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import re
 from pathlib import Path
 
@@ -96,6 +98,36 @@ def test_lost_records_are_the_first_thing_that_is_printed(
     assert main(words) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("The capture is incomplete (407): CUDA events were dropped")
+
+
+@pytest.mark.parametrize("version", ["2.1.3", "2.1.8"])
+def test_a_database_of_an_earlier_patch_gets_its_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    """Its views lack what was not known then."""
+    older = Path(__file__).parents[1] / "data" / "older" / f"dldb_{version}.sqlite.xz"
+    source = tmp_path / "older.sqlite"
+    source.write_bytes(lzma.decompress(older.read_bytes()))
+    words = [f"--database={source}", f"--output_path={tmp_path}", "-v=minimal", "--iter_start=1"]
+    assert main([*words, "--reports=summary", "--extended=true"]) == 0
+    assert capsys.readouterr().out.startswith(("Step: median", "Step without profiling"))
+
+
+def test_a_part_of_a_run_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = Trace()
+    list(trace.steps(8))
+    trace.add("DLPROF_WINDOW", pid=100, start_ns=0, end_ns=80_000, ended_by="detach")
+    trace.add("DLPROF_CAPTURE_NOTES", name="runNs", value="3600000000000")
+    source = trace.write(tmp_path / "part.sqlite")
+    words = [f"--database={source}", f"--output_path={tmp_path}", "-v=minimal"]
+    assert main([*words, "--reports=summary", "--extended=true"]) == 0
+    said = "Recorded 0.0 s of 3600.0 s (one window): the rest of the run is not in the profile."
+    assert capsys.readouterr().out.splitlines()[0] == said
+    summary = (tmp_path / "dlprof_summary.csv").read_text()
+    assert "Recorded Windows,1\nRecorded Time (ns),80000\nRun Time (ns),3600000000000\n" in summary
+    main(["advise", str(tmp_path / "dlprof_dldb.sqlite"), "--json", "--fail_on=never"])
+    recorded = json.loads(capsys.readouterr().out)["recorded"]
+    assert (recorded["recorded_time_ns"], recorded["run_steps"]) == (80_000, None)
 
 
 def test_only_warnings_of_lost_records_lead_the_result() -> None:

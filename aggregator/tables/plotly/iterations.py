@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from aggregator.profile.recorded_part import BETWEEN
 from aggregator.tables.plotly.theme import (
     BOUNDS,
     COLORS,
@@ -155,6 +156,7 @@ def _iterations(table: Table) -> list[_Iteration]:
             phase,
         )
         for index, kind, profiled, duration, phase, *times in rows
+        if kind != BETWEEN  # nothing was recorded: it has no time to show
     ]
     return sorted(found, key=lambda one: one.index)
 

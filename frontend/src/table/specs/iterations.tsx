@@ -10,12 +10,19 @@ import { pickColumns, shownColumns } from "../columns";
 import { ITERATIONS } from "../declared";
 import type { Column, TableSpec } from "../spec";
 
+/** Intervals that are no steps of the loop. */
+const KINDS: Record<string, string> = {
+  before: t("start-up"),
+  after: t("after the loop"),
+  between: t("not recorded"),
+};
+
 function indexCell(index: number, row: IterationsRow): ComponentChildren {
   return (
     <span class="iteration-name">
       {index}
       {row.kind !== null && row.kind !== "iteration" && (
-        <span class="tag">{row.kind === "before" ? t("start-up") : t("after the loop")}</span>
+        <span class="tag">{KINDS[row.kind] ?? row.kind}</span>
       )}
     </span>
   );

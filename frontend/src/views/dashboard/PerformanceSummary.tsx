@@ -42,6 +42,11 @@ export function PerformanceSummary(): JSX.Element {
         {(data) =>
           areFiguresKnown ? (
             <>
+              {data.recorded_note !== null && (
+                <p class="kpi-note" role="note">
+                  <strong>{t("Part of the run")}</strong>: {data.recorded_note}
+                </p>
+              )}
               <ReferenceLine data={data} />
               <CorrectedLine data={data} />
               <dl class="kpi-row">

@@ -15,7 +15,10 @@ from aggregator.system.progress import NullProgress
 from tests.builders import Trace, contents
 from tests.conftest import ProfileFactory
 
-SECRETS = ("hunter2", "sk-live-123", "printed-token", "--password=swordfish", "/home/ada")
+SECRETS = (
+    *("hunter2", "sk-live-123", "printed-token", "--password=swordfish", "/home/ada"),
+    *("noted-token", "secret-project", "other-token"),
+)
 
 
 def export(folder: Path) -> Path:
@@ -43,6 +46,13 @@ def export(folder: Path) -> Path:
             ("PROCESS_0:ARGUMENT_0", "--password=swordfish"),
         ]
         connection.executemany("INSERT INTO META_DATA_CAPTURE VALUES (?, ?)", rows)
+        connection.execute("CREATE TABLE DIAGNOSTIC_EVENT (timestamp INT, text TEXT)")
+        connection.execute("INSERT INTO DIAGNOSTIC_EVENT VALUES (1, 'API_KEY=noted-token')")
+        connection.execute("INSERT INTO DIAGNOSTIC_EVENT VALUES (2, 'Profiling has started.')")
+        connection.execute("CREATE TABLE ANALYSIS_FILE (id TEXT, filename TEXT)")
+        connection.execute("INSERT INTO ANALYSIS_FILE VALUES ('{1}', 'secret-project.log')")
+        connection.execute("CREATE TABLE NEW_IN_2030 (x)")
+        connection.execute("INSERT INTO NEW_IN_2030 VALUES ('A=1;TOKEN=other-token')")
         connection.execute("CREATE TABLE gone AS SELECT 'API_KEY=hunter2' AS x")
         connection.execute("DROP TABLE gone")
         connection.commit()
@@ -56,7 +66,7 @@ def test_no_secret_is_left_and_nothing_else_is_lost(tmp_path: Path) -> None:
     found = scrub(source, tmp_path / "clean.sqlite")
     after = (tmp_path / "clean.sqlite").read_bytes()
     assert [secret for secret in SECRETS if secret.encode() in after] == []
-    assert (found.texts, found.settings) == (3, 4)
+    assert (found.texts, found.settings) == (3, 8)
     assert source.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean.sqlite", "secret.sqlite"]
     profiles = [open_profile(path, NullProgress()) for path in (source, tmp_path / "clean.sqlite")]
@@ -67,7 +77,9 @@ def test_no_secret_is_left_and_nothing_else_is_lost(tmp_path: Path) -> None:
         (kept,) = connection.execute(
             "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'"
         ).fetchone()
+        notes = connection.execute("SELECT text FROM DIAGNOSTIC_EVENT").fetchall()
     assert kept == "CUDA_VISIBLE_DEVICES=0"
+    assert notes == [("",), ("Profiling has started.",)]
 
 
 def test_the_command_line_stays_if_asked_for(tmp_path: Path) -> None:
@@ -100,3 +112,16 @@ def test_what_exists_is_not_replaced_and_what_is_no_export_is_refused(tmp_path: 
         scrub(target, tmp_path / "other.sqlite")
     assert target.read_text() == "mine"
     scrub(source, target, overwrite=True)
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(source: Path, target: Path) -> None:
+        target.touch()
+        target.with_name(f"{target.name}-journal").touch()
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("aggregator.sources.nsys.scrub._copy", fill)
+    source = export(tmp_path)
+    with pytest.raises(OSError, match="full"):
+        scrub(source, tmp_path / "clean.sqlite")
+    assert list(tmp_path.iterdir()) == [source]

@@ -29,7 +29,7 @@ from aggregator.system.temporary_files import publish, remove_leftovers, tempora
 from aggregator.texts import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _VISIBLE: Final = re.compile(r"(?:^|;)(CUDA_VISIBLE_DEVICES=[0-9,]*)(?=;|$)")
@@ -41,6 +41,12 @@ _NAMES_A_STRING: Final = re.compile(
 """Columns that refer to ``StringIds`` in exports without that comment; ids of contexts do not."""
 _OUTPUT_COLUMN: Final = "contentId"
 _METADATA: Final = re.compile(r"META_DATA_|TARGET_INFO_|EXPORT_META_DATA")
+_FILES: Final = "ANALYSIS_FILE"
+_READ: Final = re.compile(
+    "StringIds|NVTX_|CUPTI_|CUDA_|TARGET_INFO_|META_DATA_|EXPORT_META_DATA|ENUM_|GPU_METRICS"
+    "|ThreadNames|ANALYSIS_DETAILS|DLPROF_|sqlite_"
+)
+"""Tables that are read, or whose texts are names of the export; names of ranges assign values."""
 _COMMAND_KEYS: Final = re.compile(
     r"PROCESS_\d+:(?:COMMAND|ARGUMENT_\d+|WORKING_DIR|USER_NAME)|EXPORT_USER|EXPORT_PARAM_\w*PATH\w*"
 )
@@ -82,7 +88,8 @@ def scrub(
     copy = temporary_name(target, "partial")
     try:
         with ExitStack() as stack:
-            stack.callback(copy.unlink, missing_ok=True)
+            for suffix in ("", "-journal"):  # SQLite writes it beside a copy on a full disk
+                stack.callback(copy.with_name(copy.name + suffix).unlink, missing_ok=True)
             _copy(source, copy)
             with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
                 connection.text_factory = lenient_text
@@ -92,7 +99,8 @@ def scrub(
                 connection.execute("BEGIN")
                 result = Scrubbed(
                     _clear_strings(connection, Schema(copy, tables)),
-                    _clear_settings(connection, tables, keep_commands=keep_commands),
+                    _clear_settings(connection, tables, keep_commands=keep_commands)
+                    + _clear_free_texts(connection, keep_commands=keep_commands),
                 )
                 connection.execute("COMMIT")
             publish(copy, target, overwrite=overwrite)
@@ -152,6 +160,29 @@ def _clear_settings(
             if text != str(value or ""):
                 count += 1
                 connection.execute(f'UPDATE "{table}" SET value = ? WHERE rowid = ?', (text, row))
+    return count
+
+
+def _clear_free_texts(connection: sqlite3.Connection, *, keep_commands: bool) -> int:
+    """Clear names of files, and texts that assign a variable in tables that no analysis reads."""
+    count = 0
+    if not keep_commands:
+        count += _clear(connection, _FILES, bool)
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for table in (str(row[0]) for row in tables):
+        if not _READ.match(table):
+            count += _clear(connection, table, lambda text: bool(_ASSIGNMENT.search(text)))
+    return count
+
+
+def _clear(connection: sqlite3.Connection, table: str, is_secret: Callable[[str], bool]) -> int:
+    """Clear the texts of a table, in whatever column, that are secret."""
+    connection.create_function("is_secret", 1, is_secret)
+    count = 0
+    for row in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
+        where = f'typeof("{row[1]}") = \'text\' AND is_secret("{row[1]}")'
+        found = connection.execute(f'UPDATE "{table}" SET "{row[1]}" = \'\' WHERE {where}')
+        count += found.rowcount
     return count
 
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -142,6 +143,14 @@ class FolderBackend(FilesystemBackend):
     def delete(self, key: Any) -> None:
         """Delete a key, if there is one."""
         Path(os.fsdecode(self._filename(key))).unlink(missing_ok=True)
+
+    def forget_old(self, prefix: bytes, age_s: float) -> None:
+        """Delete keys with a beginning that were stored so long ago."""
+        oldest = time.time() - age_s
+        for path in Path(os.fsdecode(self._filename(b""))).parent.glob(f"{prefix.decode()}*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
 
     def exception_safe_to_retry(self, exc: Exception) -> bool:
         """Whether storing may succeed later: the disk may be full for a while."""

@@ -18,6 +18,9 @@ from aggregator.options import AggregationRequest
 from viewer import loading
 from viewer.state.models import Job, JobKind
 
+#: No message waits for longer: the queue is looked after all the time.
+_CANCEL_KEPT_S = 24 * 3600.0
+
 
 class BrokerAwayError(Exception):
     """The broker or the result backend cannot be reached."""
@@ -188,6 +191,14 @@ def cancel_task(task_id: str) -> None:
     """Cancel a task, now or as soon as a worker begins it."""
     jobs = load()
     jobs.app.backend.set(jobs.cancel_key(task_id), "1")
+
+
+@_translate_connection_errors()
+def forget_cancels() -> None:
+    """Delete cancels of long ago; Redis does so itself."""
+    forget_old = getattr(load().app.backend, "forget_old", None)
+    if forget_old is not None:
+        forget_old(load().cancel_key(""), _CANCEL_KEPT_S)
 
 
 @_translate_connection_errors()

@@ -224,7 +224,9 @@ class Keeper:
 
     def _revoke(self, job: Job) -> None:
         """Have workers drop the tasks of a job that has ended, and delete what they left."""
-        dispatch.cancel_task(job.task_id)
+        # Of what is done no message is left that a worker could begin.
+        if job.state != JobState.DONE:
+            dispatch.cancel_task(job.task_id)
         dispatch.forget(job)
         self._heard.pop(job.task_id, None)
         with transaction.atomic():  # a retry waits meanwhile
@@ -327,3 +329,4 @@ def _tidy() -> None:
     SeenWorker.objects.filter(seen_at__lt=forgotten).delete()
     service.prune()
     remove_stale()
+    dispatch.forget_cancels()

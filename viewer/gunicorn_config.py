@@ -21,8 +21,10 @@ from aggregator.system.process_end import skip_last_collections
 
 _KEEPER_DELAY_S = 0.5
 _LONGEST_REQUEST_S = 600
-_LINGER_S = 2.0
-_LINGER_BYTES = 1 << 20
+_LINGER_S = 2.0  # Without anything from the client.
+_LONGEST_LINGER_S = 10.0
+# A refused upload goes on for a while: most clients read the reply when they have sent all.
+_LINGER_BYTES = 1 << 30
 _keepers: list[Any] = []
 
 
@@ -68,13 +70,15 @@ def _linger(connection: socket.socket) -> None:
 
     If it were closed with unread data, the system would discard what is still on its way.
     """
-    deadline = time.monotonic() + _LINGER_S
+    deadline = time.monotonic() + _LONGEST_LINGER_S
     unread = _LINGER_BYTES
     with contextlib.suppress(OSError):  # the client was quicker
         connection.shutdown(socket.SHUT_WR)
         poll = select.poll()
         poll.register(connection, select.POLLIN)
-        while unread > 0 and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        while unread > 0 and poll.poll(
+            max(0.0, min(_LINGER_S, deadline - time.monotonic())) * 1000
+        ):
             received = len(connection.recv(65_536))
             if not received:
                 break

@@ -171,7 +171,7 @@ def serve(options: Options, stop: StopSignal) -> None:
         ToolError: A process of the viewer ended unexpectedly.
     """
     databases = find_databases(options.databases)
-    token = _token() if _requires_token(options) else ""
+    token = read_token() if _requires_token(options) else ""
     has_broker = bool(broker_url())
     with _listening(options) as listener, _run_dir() as run_dir:
         port = listener.getsockname()[1]
@@ -291,7 +291,7 @@ def _environment(
     return environment
 
 
-def _token() -> str:
+def read_token() -> str:
     """Return the token of the environment or of its file, or a new one.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +13,25 @@ from urllib.parse import urlencode
 
 from aggregator.errors import AggregationNotFoundError, ProfileNotFoundError
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.connection import opened
+from aggregator.tables.connection import ABANDONED, ProfileDatabase, opened
 from aggregator.tables.declared.iterations import AGGREGATIONS
 from aggregator.tables.declared.profile import DEFAULT_DOMAIN, domains, profile_id
 
 TIME_LIMIT_S: Final = 30.0
 """Limit of the queries of one answer; an assistant waits about a minute."""
+
+
+STOPPING: Final = threading.Event()
+"""Set when the server has been asked to end: queries then end, too."""
+
+
+@contextmanager
+def _ended_with_server() -> Iterator[None]:
+    token = ABANDONED.set(STOPPING.is_set)
+    try:
+        yield
+    finally:
+        ABANDONED.reset(token)
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,15 @@ class Profile:
     name: str  # How an assistant names it.
     database: Path
     source: Path  # The file that the user named: the database, or what it was imported from.
+
+    @contextmanager
+    def open_apart(self) -> Iterator[ProfileDatabase]:
+        """Open the database in another process, for SQL of unknown origin."""
+        with (
+            _ended_with_server(),
+            opened(self.database, time_limit_s=TIME_LIMIT_S, is_apart=True) as database,
+        ):
+            yield database
 
 
 @dataclass(frozen=True)
@@ -66,7 +89,7 @@ class Profiles:
             DatabaseError: The file cannot be read.
         """
         profile = self.find(name)
-        with opened(profile.database, time_limit_s=TIME_LIMIT_S) as database:
+        with _ended_with_server(), opened(profile.database, time_limit_s=TIME_LIMIT_S) as database:
             data = AggregationData(database, {})
             number = _choose(data.rows(AGGREGATIONS), aggregation)
             names = domains(database)

@@ -10,7 +10,6 @@ from aggregator.compare.sides import Source, compare_files
 from aggregator.errors import InvalidValueError
 from aggregator.system.progress import NullProgress
 from aggregator.system.untrusted_json import read_list
-from aggregator.tables.connection import opened
 from aggregator.tables.declared.addresses import TABLES, find_table
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.iterations import AGGREGATIONS, ITERATIONS
@@ -30,7 +29,7 @@ from aggregator.tables.timeline.events import Category
 from aggregator.tables.timeline.timeline_api import TimelineAnswers
 from aggregator.tables.verdict import read_verdict
 from profiler_cli.assistants.answers import Answer, as_columns, known_values
-from profiler_cli.assistants.profiles import TIME_LIMIT_S, Profiles, Scope
+from profiler_cli.assistants.profiles import Profiles, Scope
 from profiler_cli.assistants.select import select_rows
 
 MOST_ROWS: Final = 1_000
@@ -316,6 +315,5 @@ def run_sql(scope: Scope, query: str, limit: int) -> Answer:
         InvalidValueError: SQLite refuses the statement.
         DlprofError: It took too long, or the database is damaged.
     """
-    path = scope.profile.database
-    with opened(path, time_limit_s=TIME_LIMIT_S, is_apart=True) as database:
+    with scope.profile.open_apart() as database:
         return select_rows(database, query, _rows(limit))

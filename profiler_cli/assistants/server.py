@@ -13,6 +13,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from aggregator.errors import DlprofError
+from aggregator.system.wrong_tokens import MINUTE_S, WrongTokens
 from profiler_cli.assistants import queries
 from profiler_cli.assistants.answers import DEFAULT_BYTES, Answer, to_text
 from profiler_cli.assistants.profiles import Profiles
@@ -230,10 +231,21 @@ Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def with_token(application: Application, token: str) -> Application:
-    """Let only requests with the bearer token through to an ASGI application."""
+    """Let only requests with the bearer token through to an ASGI application.
+
+    As in the viewer, an address that shows many wrong ones is told to wait.
+    """
+    wrong = WrongTokens()
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and not _shows(scope, token):
+            address = str((scope.get("client") or ("",))[0])
+            shows_token = b"authorization" in dict(scope["headers"])
+            if wrong.are_too_many(address, shows_token=shows_token):
+                headers = [(b"retry-after", b"%d" % MINUTE_S), (b"content-type", b"text/plain")]
+                await send({"type": "http.response.start", "status": 429, "headers": headers})
+                await send({"type": "http.response.body", "body": b"Too many wrong tokens.\n"})
+                return
             headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
             await send({"type": "http.response.body", "body": b"A bearer token is required.\n"})

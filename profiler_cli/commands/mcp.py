@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import ToolError, UsageError
 from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import shown
-from profiler_cli.assistants.profiles import Profiles, name_profiles
+from profiler_cli.assistants.profiles import STOPPING, Profiles, name_profiles
 from profiler_cli.console import EXIT_DONE
+from profiler_cli.dlprofviewer import read_token
 from profiler_cli.options.parser import SubcommandParser
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 TOKEN_VARIABLE: Final = "DLPROF_TOKEN"  # noqa: S105  the name of a variable; the viewer's as well
+_STOP_LIMIT_S: Final = 3
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
@@ -62,7 +64,7 @@ def _serve(server: MCPServer, address: str, port: int) -> None:
 
     if not 0 < port < 65_536:
         raise UsageError("The port must be from 1 to 65535.")
-    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    token = read_token()
     # Elsewhere than on loopback the names of this machine are unknown; the token keeps others out.
     security = (
         None
@@ -76,7 +78,20 @@ def _serve(server: MCPServer, address: str, port: int) -> None:
     print(shown(f"MCP server: http://{host}:{port}/mcp"), file=sys.stderr)
     if not os.environ.get(TOKEN_VARIABLE):
         print(f"Bearer token ({TOKEN_VARIABLE} sets another): {token}", file=sys.stderr)
-    uvicorn.run(with_token(application, token), host=address, port=port, log_level="warning")
+
+    config = uvicorn.Config(
+        with_token(application, token), host=address, port=port, log_level="warning"
+    )
+    config.timeout_graceful_shutdown = _STOP_LIMIT_S
+    running = uvicorn.Server(config)
+    handle_exit = running.handle_exit
+
+    def end(number: int, frame: FrameType | None) -> None:
+        STOPPING.set()
+        handle_exit(number, frame)
+
+    running.handle_exit = end
+    running.run()
 
 
 def _parser() -> argparse.ArgumentParser:

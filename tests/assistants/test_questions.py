@@ -8,16 +8,19 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+import psutil
 import pytest
 
 from aggregator.options import ImportOptions
@@ -284,28 +287,73 @@ def test_the_command_answers_on_standard_input_and_output(databases: list[Path])
     assert "verdict" in json.loads(run(call()).content[0].text)
 
 
-def test_over_http_only_the_token_is_answered(databases: list[Path]) -> None:
+TOKEN = "a-secret-of-24-characters"
+
+
+@contextmanager
+def _server(database: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     # No port that the system may give to another process before the server takes it.
     port = free_port()
-    words = [
-        sys.executable,
-        "-m",
-        "profiler_cli.dlprof",
-        "mcp",
-        f"--port={port}",
-        str(databases[0]),
-    ]
-    with subprocess.Popen(words, env={"DLPROF_TOKEN": "secret"}, stderr=subprocess.PIPE) as server:
+    words = [sys.executable, "-m", "profiler_cli.dlprof", "mcp", f"--port={port}", str(database)]
+    with subprocess.Popen(words, env={"DLPROF_TOKEN": TOKEN}, stderr=subprocess.PIPE) as server:
         try:
-            url = f"http://127.0.0.1:{port}/mcp"
-            assert [_status(url, token, port) for token in (None, "wrong", "secret")] == [
-                *(401, 401),
-                200,
-            ]
-            assert _status(url, "secret", port, host="attacker.example") == 421
+            yield server, port
         finally:
-            server.terminate()
+            server.kill()
             server.communicate()
+
+
+def test_over_http_only_the_token_is_answered(databases: list[Path]) -> None:
+    with _server(databases[0]) as (_, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        found = [_status(url, token, port) for token in (None, "wrong", TOKEN)]
+        assert found == [401, 401, 200]
+        assert _status(url, TOKEN, port, host="attacker.example") == 421
+        wrong = {_status(url, "wrong", port) for _ in range(30)}
+        assert wrong == {401, 429}
+        assert _status(url, TOKEN, port) == 200
+
+
+def test_a_short_token_is_refused(databases: list[Path]) -> None:
+    words = [sys.executable, "-m", "profiler_cli.dlprof", "mcp", "--port=1", str(databases[0])]
+    done = subprocess.run(words, env={"DLPROF_TOKEN": "x"}, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"at least 16" in done.stderr
+
+
+def test_a_query_that_cannot_be_interrupted_does_not_keep_the_server(
+    databases: list[Path],
+) -> None:
+    query = (
+        "WITH s AS MATERIALIZED (SELECT printf('%.1000000c', 'a') AS a,"
+        " printf('%.500000c', 'a') || 'b' AS b) SELECT instr(a, b) + instr(a, b || 'c')"
+        " + instr(a, b || 'd') + instr(a, b || 'e') + instr(a, b || 'f') FROM s"
+    )
+    with _server(databases[0]) as (server, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        assert _status(url, TOKEN, port) == 200
+        call = {"name": "sql", "arguments": {"query": query}}
+        thread = threading.Thread(target=_call, args=(url, port, call), daemon=True)
+        thread.start()
+        children = psutil.Process(server.pid)
+        deadline = time.monotonic() + WAIT_LIMIT_S
+        while not any(one.cpu_times().user > 1 for one in children.children()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        server.terminate()
+        server.wait(25)  # the query itself has 30 s, and would take minutes
+
+
+def _call(url: str, port: int, params: dict[str, Any]) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "Host": f"127.0.0.1:{port}",
+        "Authorization": f"Bearer {TOKEN}",
+    }
+    with suppress(OSError, HTTPException):
+        urlopen(Request(url, json.dumps(body).encode(), headers)).close()
 
 
 def _status(url: str, token: str | None, port: int, host: str = "") -> int:

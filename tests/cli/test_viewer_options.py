@@ -69,7 +69,7 @@ def test_a_token_that_is_easily_guessed_is_refused(
 ) -> None:
     monkeypatch.setenv("DLPROF_TOKEN", token)
     with pytest.raises(TokenError):
-        dlprofviewer._token()
+        dlprofviewer.read_token()
 
 
 def test_a_token_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +77,10 @@ def test_a_token_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
     file.write_text("0123456789abcdef\n")
     monkeypatch.setenv("DLPROF_TOKEN_FILE", str(file))
 
-    assert dlprofviewer._token() == "0123456789abcdef"
+    assert dlprofviewer.read_token() == "0123456789abcdef"
     file.unlink()
     with pytest.raises(TokenError, match="cannot be read"):
-        dlprofviewer._token()
+        dlprofviewer.read_token()
 
 
 def test_a_log_that_grows_keeps_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import secrets
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase, HttpResponseForbidden
 from django.middleware.csrf import CsrfViewMiddleware
 
+from aggregator.system.wrong_tokens import MINUTE_S, WrongTokens
 from aggregator.texts import say
 from viewer.environment import Environment, is_loopback
 from viewer.errors import error_response
@@ -28,10 +27,6 @@ from viewer.security.http import is_upload
 
 _COOKIE_AGE_S = 30 * 24 * 3600
 _OPEN_PATHS = ("/healthz", "/static/")
-#: Wrong tokens of one address in a minute that are answered with 401; further ones get 429.
-_MAX_WRONG_TOKENS = 20
-_MINUTE_S = 60
-_MAX_ADDRESSES = 1_000
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +36,7 @@ class AccessMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
-        # When an address was first refused in the last minute, and its wrong tokens since.
-        self._refused: dict[str, tuple[float, int]] = {}
+        self._wrong = WrongTokens()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer the request, or refuse it."""
@@ -55,13 +49,14 @@ class AccessMiddleware:
             if "token" in request.GET and request.method == "GET":
                 return _keep_token(request, environment)
             return self._get_response(request)
-        if self._count_wrong_tokens(request) > _MAX_WRONG_TOKENS:
+        address = request.META.get("REMOTE_ADDR", "")
+        if self._wrong.are_too_many(address, shows_token=any(_shown_tokens(request))):
             return error_response(
                 "TOO_MANY_WRONG_TOKENS",
                 say("Too many requests with a wrong token came from this address."),
                 hint=say("Try again in a minute."),
                 status=429,
-                headers={"Retry-After": str(_MINUTE_S)},
+                headers={"Retry-After": str(MINUTE_S)},
             )
         return error_response(
             "TOKEN_MISSING",
@@ -70,24 +65,6 @@ class AccessMiddleware:
             status=401,
             headers={"WWW-Authenticate": "Bearer"},
         )
-
-    def _count_wrong_tokens(self, request: HttpRequest) -> int:
-        """Count the wrong tokens of an address in a minute; the first refusal is logged.
-
-        Returns 0 for a request that shows no token.
-        """
-        address = request.META.get("REMOTE_ADDR", "")
-        if len(self._refused) > _MAX_ADDRESSES:
-            self._refused.clear()
-        now = time.monotonic()
-        since, count = self._refused.get(address, (-math.inf, 0))
-        if now - since > _MINUTE_S:
-            since, count = now, 0
-            logger.warning("refused a request without the token from %s", address or "a socket")
-        shows_token = any(_shown_tokens(request))
-        count += shows_token
-        self._refused[address] = (since, count)
-        return count if shows_token else 0
 
     def _answer_this_machine(self, request: HttpRequest) -> HttpResponse:
         if is_passed_on(request):

@@ -177,7 +177,8 @@ def _has_times(event: Event) -> bool:
 
 def _is_possible(time_us: Decimal | None) -> bool:
     """Whether a time is there, and one that any clock shows."""
-    return time_us is not None and time_us.is_finite() and abs(time_us) <= _MAX_US
+    # Comparing rounds nothing: an exponent of a billion does not overflow.
+    return time_us is not None and time_us.is_finite() and -_MAX_US <= time_us <= _MAX_US
 
 
 def _times(events: list[Any]) -> tuple[Int64, Int64]:
@@ -203,7 +204,7 @@ def _ints(values: list[int]) -> Int64:
 def _indexes(chosen: list[Event]) -> Int64:
     """Numbers in order of the starts; versions of PyTorch before 1.12 number ops only."""
     ids = [args.index if args.index >= 0 else args.external for args in (e.args for e in chosen)]
-    return _ints([min(one, _MAX_NS) for one in ids])
+    return _ints([max(-1, min(one, _MAX_NS)) for one in ids])
 
 
 def _ranges(events: TraceEvents, chosen: list[Event]) -> Columns:

@@ -107,12 +107,12 @@ def _read(url: str, base: str, ended: threading.Event, seen: Seen, times: list[f
             seen.wrong.append(f"{path}: {status} {str(body)[:200]}")
 
 
-def _aggregate(url: str, base: str, number: int, seen: Seen) -> None:
+def _aggregate(url: str, base: str, span: tuple[int, int], seen: Seen) -> None:
     """Run one aggregation and note how long it and its phase ``write`` took."""
     client = Client(url)
     before = time.monotonic()
-    first, last = divmod(number, 3)
-    job = client.insist(f"{base}aggregations/", {"iter_start": first % 5, "iter_stop": 6 + last})
+    request = {"iter_start": span[0], "iter_stop": span[1]}
+    job = client.insist(f"{base}aggregations/", request)
     writes_from = None
     while job["state"] not in _ENDED:
         if job["phase"] == "write" and writes_from is None:
@@ -139,10 +139,12 @@ def measure(url: str, options: argparse.Namespace) -> Seen:
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + min(options.seconds, _MOST_SECONDS)
-    for number in range(min(options.jobs, _MOST_JOBS)):
+    # Each is new: an aggregation that exists is not written again.
+    spans = list(itertools.combinations(range(client.insist(bases[0])["iteration_count"]), 2))
+    for span in random.sample(spans, min(options.jobs, _MOST_JOBS, len(spans))):
         if time.monotonic() > deadline:
             break
-        _aggregate(url, bases[0], number, seen)
+        _aggregate(url, bases[0], span, seen)
     while options.whole_time and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
     ended.set()

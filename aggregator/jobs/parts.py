@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from aggregator import errors
 from aggregator.errors import DlprofError, JSONValue
 from aggregator.options import AggregationRequest, ImportOptions, Mode
+from aggregator.pipeline import convert_into
 from aggregator.ranks.pool import import_rank_file
 from aggregator.ranks.summarize import summarize_file
 from aggregator.system.progress import NullProgress
@@ -53,8 +54,16 @@ def _summarize(request: Request) -> Result:
     return {"target": request["target"], "rows": made.rows, "bytes": made.bytes}
 
 
+def _convert(request: Request) -> Result:
+    """Convert a database of NVIDIA's: ``source``, ``target``."""
+    source, target = Path(request["source"]), Path(request["target"])
+    convert_into(source, target, NullProgress(), overwrite=True)
+    return {"target": request["target"]}
+
+
 PARTS: Final[Mapping[str, Callable[[Request], Result]]] = {
     "import": _import,
+    "convert": _convert,
     "summarize": _summarize,
 }
 

@@ -122,3 +122,29 @@ def test_a_long_command_line_in_a_file_holds_no_worker_up(
             job = viewer.post(f"profiles/{row['id']}/aggregations/", {"iter_start": 0})
             found = viewer.wait_for_end(job)
             assert found["state"] == "done", found["error"]
+
+
+def test_tables_without_end_do_not_hold_a_request_up(
+    golden_dir: Path, demo_database: Path, tmp_path: Path
+) -> None:
+    hostile = Path(shutil.copy(golden_dir / "dlprof_dldb.sqlite", tmp_path / "nvidia.sqlite"))
+    hostile.chmod(0o600)
+    with closing(sqlite3.connect(hostile)) as connection:
+        names = [row[1] for row in connection.execute("PRAGMA table_info(read_only_cuda_syncs)")]
+        listed = ", ".join(f'i AS "{name}"' for name in names)
+        endless = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t)"
+        connection.execute("PRAGMA legacy_alter_table = ON")
+        connection.execute("DROP TABLE read_only_cuda_syncs")
+        connection.execute(
+            f"CREATE VIEW read_only_cuda_syncs AS SELECT 1 AS rowid, {listed}"
+            f" FROM ({endless} SELECT max(i) AS i FROM t)"
+        )
+        connection.commit()
+    env = environment(tmp_path / "state", DLPROF_EXPORT_TIMEOUT_S=str(LIMIT_S))
+    with running([hostile, demo_database], env) as viewer:
+        ids = {row["file_name"]: row["id"] for row in viewer.get("profiles/")["results"]}
+        bad = f"profiles/{ids['nvidia.sqlite']}/aggregations/1/timeline/"
+        status, body, _ = _ask(viewer, bad)
+        assert (status, body["error"]["code"]) == (503, "QUERY_TIMEOUT")
+        assert not viewer.children("part_process")
+        assert not list((tmp_path / "state/timelines").glob("*.sqlite"))

@@ -11,17 +11,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from aggregator.pipeline import convert_into
-from aggregator.system.progress import NullProgress
-from aggregator.tables.connection import Queryable
+from aggregator.jobs.part_process import run_apart
+from aggregator.tables.connection import ABANDONED, Queryable
 from aggregator.tables.counts import file_state
 
 _MOST_FILES = 8
 _SUFFIX = ".events.sqlite"
 
 
-def event_copy(database: Path, folder: Path) -> Path:
-    """The copy of a database of NVIDIA's.
+def event_copy(database: Path, folder: Path, limit_s: float) -> Path:
+    """The copy of a database of NVIDIA's, whose tables may be views of any SQL.
+
+    Args:
+        database: The original.
+        folder: Where copies are kept.
+        limit_s: How long making it may take.
 
     Raises:
         DlprofError: The original cannot be read, or the folder cannot be written.
@@ -29,7 +33,8 @@ def event_copy(database: Path, folder: Path) -> Path:
     state = repr((str(database), file_state(database)))
     target = folder / (hashlib.sha256(state.encode()).hexdigest()[:32] + _SUFFIX)
     if not target.exists():
-        convert_into(database, target, NullProgress(), overwrite=True)
+        request = {"source": str(database), "target": str(target)}
+        run_apart("convert", request, limit_s, ABANDONED.get())
         kept = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime_ns)
         for old in kept[:-_MOST_FILES]:
             with suppress(OSError):

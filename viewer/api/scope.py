@@ -105,7 +105,7 @@ def open_event_scope(request: Request, parts: Mapping[str, Any]) -> Iterator[Sco
         if scope.database.is_ours:
             yield scope
             return
-        copy = event_copy(scope.served.path, timeline_folder())
+        copy = event_copy(scope.served.path, timeline_folder(), limit_s)
         with opened(copy, time_limit_s=limit_s) as database:
             params = same_aggregation(scope.database, database, scope.data.params)
             yield Scope(scope.served, AggregationData(database, params))

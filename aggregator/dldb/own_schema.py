@@ -48,6 +48,39 @@ def holds_own_sql_only(connection: sqlite3.Connection) -> bool:
     return all(tuple(row) in _own() or str(row[1]).startswith("sqlite_") for row in rows)
 
 
+def has_long_names(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether a name in a database is so long that a view of ours takes long for its row.
+
+    The answer is kept while the file stays as it is: all names are looked at.
+    """
+    found = path.stat()
+    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    if state not in _LONG:
+        if len(_LONG) >= _MOST_KNOWN:
+            _LONG.clear()
+        try:
+            _LONG[state] = any(connection.execute(query).fetchone() for query in _LONG_NAMES)
+        except sqlite3.OperationalError:  # no such table, or there are too many of them to look at
+            return True
+    return _LONG[state]
+
+
+_LONG: dict[tuple[int, ...], bool] = {}
+_MOST_KNOWN = 256
+_LONGEST_NAME = 16_384
+"""Characters: the views cut the last part off a path, which compares each with 2,000 others. That
+takes 0.2 s for such a name, and half a minute for one of 2 MiB."""
+_NAMES = (("ops", "op_name"), ("group_metrics", "group_name"), ("range_names", "name"))
+_LONG_NAMES = tuple(
+    f"SELECT 1 FROM {table} WHERE length({name}) > {_LONGEST_NAME} LIMIT 1"
+    for table, name in (
+        ("ops", "op_name"),
+        ("group_metrics", "group_name"),
+        ("range_names", "name"),
+    )
+)
+
+
 @cache
 def _own() -> frozenset[tuple[str, str, str]]:
     with closing(sqlite3.connect(":memory:")) as connection:

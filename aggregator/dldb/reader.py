@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from aggregator.dldb.own_schema import holds_own_sql_only
+from aggregator.dldb.own_schema import has_long_names, holds_own_sql_only
 from aggregator.errors import DatabaseBusyError, DldbNotFoundError, NotADldbError
 from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_version
 from aggregator.system.sql_process import SqlProcess
@@ -178,14 +178,12 @@ def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
             raise _no_sqlite_file(path)
         connection = connect_read_only(path, timeout_s)
         # Its views may be anyone's SQL, and opening it queries one of them.
-        if is_apart or not holds_own_sql_only(connection):
+        _limit(connection)
+        if is_apart or not holds_own_sql_only(connection) or has_long_names(connection, path):
             connection.close()
             connection = cast("sqlite3.Connection", SqlProcess(path, timeout_s))
+            _limit(connection)
         connection.row_factory = sqlite3.Row
-        deadline = time.monotonic() + _OPEN_LIMIT_S
-        connection.set_progress_handler(
-            lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK
-        )
         opened = Dldb(path, connection)
         connection.set_progress_handler(None, 0)
     except BaseException as error:
@@ -205,6 +203,11 @@ def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
             raise _no_sqlite_file(path) from error
         raise damaged(path, error) from error
     return opened
+
+
+def _limit(connection: sqlite3.Connection) -> None:
+    deadline = time.monotonic() + _OPEN_LIMIT_S
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK)
 
 
 def _no_sqlite_file(path: Path) -> NotADldbError:

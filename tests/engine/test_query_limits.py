@@ -167,6 +167,19 @@ def test_a_file_of_ours_is_read_in_this_process_and_one_with_other_sql_is_not(
             connection.commit()
 
 
+def test_a_name_that_a_view_of_ours_takes_long_for_is_read_in_another_process(
+    sample_database: Path,
+) -> None:
+    with closing(sqlite3.connect(sample_database)) as connection:
+        name = "a" * 1_900_000 + "b" * 1_999 + "a"
+        connection.execute("UPDATE ops SET op_name = ? WHERE id = 1", (name,))
+        connection.commit()
+    with opened(sample_database, time_limit_s=1.0) as database:
+        assert pid_of(database._dldb.connection) != os.getpid()
+        with pytest.raises(QueryTimeoutError):
+            database.rows("SELECT row_trimmed_name FROM view_group_ops")
+
+
 def test_the_process_of_a_connection_is_used_again_and_ends_with_its_parent(
     sample_database: Path,
 ) -> None:

@@ -6,6 +6,7 @@ the user's C compiler makes it at first use, without any header of CUDA, into th
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import platform
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.errors import CollectorError
+from aggregator.system.temporary_files import folder_prefix
 from profiler_cli.capture.processes import markers_package
 
 CACHE_VARIABLE: Final = "DLPROF_CACHE_DIR"
@@ -53,21 +55,34 @@ def build_library() -> Path:
     source = _source_folder()
     built_for = f"{platform.machine()}{platform.libc_ver()}".encode()
     name = f"dlprof-collector-{_digest(source, built_for)}.so"
-    library = _cache_folder() / name
-    if library.is_file():
-        return library
+    folder = _cache_folder()
+    if (folder / name).is_file():
+        return folder / name
+    if not _can_write(folder):
+        # A home may be read-only. Programs that outlive this one have loaded the library by then.
+        folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-collector")))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
-        library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            part = Path(folder) / name
+        with tempfile.TemporaryDirectory(dir=folder) as beside:
+            part = Path(beside) / name
             _compile(source, part)
-            part.replace(library)
+            part.replace(folder / name)
     except OSError as error:
         raise CollectorError(
-            f"The collector cannot be stored in '{library.parent}': {error.strerror}.",
+            f"The collector cannot be stored in '{folder}': {error.strerror}.",
             hint=f"Set {CACHE_VARIABLE} to a folder that can be written.",
         ) from error
-    return library
+    return folder / name
+
+
+def _can_write(folder: Path) -> bool:
+    """Make the folder if it is missing, and try whether a file can be written there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def find_prebuilt() -> Path | None:

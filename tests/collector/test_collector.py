@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import platform
 import re
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 import time
 from contextlib import closing
 from itertools import pairwise
@@ -442,6 +444,22 @@ def test_the_library_of_the_package_comes_first(
         file.write("\n")
     with pytest.raises(CollectorError, match="needs a C compiler"):
         native.build_library()
+
+
+def test_a_cache_that_cannot_be_written_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if native.find_compiler() is None:
+        pytest.skip("no C compiler is installed")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DLPROF_CACHE_DIR", str(tmp_path / "file" / "folder"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    registered: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(atexit, "register", lambda *call, **_: registered.append(call))
+    library = native.build_library()
+    assert library.is_file()
+    assert library.parents[1] == tmp_path
+    assert registered == [(shutil.rmtree, library.parent)]
 
 
 def test_the_library_compiles_without_a_warning(tmp_path: Path) -> None:

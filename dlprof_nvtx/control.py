@@ -9,8 +9,9 @@ import sys
 from dlprof_nvtx.guard import guarded, hide_from_dynamo
 from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT
 from dlprof_nvtx.patches import CALLS, PATCHES
-from dlprof_nvtx.reference import REFERENCE
+from dlprof_nvtx.reference import REFERENCE, record_event
 from dlprof_nvtx.state import STATE, Backend, forget_in_child
+from dlprof_nvtx.windows import WINDOWS
 
 SHAPES_VARIABLE = "DLPROF_NVTX_SHAPES"
 CALL_SITES_VARIABLE = "DLPROF_NVTX_CALL_SITES"
@@ -75,6 +76,7 @@ def init(
     CALLS.put_back()
     STATE.is_held = REFERENCE.hold()
     if not STATE.is_held:
+        WINDOWS.begin()
         start()
     describe_process()
     return True
@@ -90,6 +92,8 @@ def _patch() -> None:
     atexit.register(guarded(_at_exit))
     hide_from_dynamo()
     REFERENCE.on_step = LIGHT.step
+    WINDOWS.on_attach, WINDOWS.on_detach = guarded(enter_window), guarded(leave_window)
+    WINDOWS.on_timed, WINDOWS.record_event = guarded(watch_for_loops), guarded(record_event)
     STATE.patched = True
 
 
@@ -133,6 +137,34 @@ def resume() -> None:
     start()
     note_config({"emit_nvtx": bool(STATE.ops_thread)})
     repeat()
+
+
+def enter_window() -> None:
+    """Enable the markers for another window of the collection."""
+    from dlprof_nvtx.settings import repeat
+
+    STATE.is_held, STATE.on = False, True
+    PATCHES.put_back()
+    CALLS.put_back()
+    repeat()
+    LIGHT.begin_again()
+    STATE.enable_ops()
+
+
+def leave_window() -> None:
+    """Write no markers after a window, and time the steps that follow."""
+    STATE.disable_ops()
+    STATE.on = STATE.is_light = False
+    STATE.is_held = True
+    PATCHES.take_out()
+    loop = WINDOWS.current
+    if loop is not None and loop.clock == "optimizer" and not loop.has_bare:
+        CALLS.take_out()
+
+
+def watch_for_loops() -> None:
+    """See the calls of models: another loop may begin."""
+    CALLS.put_back()
 
 
 def stop() -> None:

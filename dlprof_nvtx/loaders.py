@@ -70,7 +70,7 @@ def _mark_idle(owner: Any) -> None:
 
 
 def _before_fetch(iterator: Any) -> None:
-    if STATE.is_held:
+    if REFERENCE.is_held:
         REFERENCE.fetch(iterator)
     idle = _IDLE.get(iterator)
     if idle is not None:

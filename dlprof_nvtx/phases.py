@@ -70,7 +70,7 @@ class phase:
             report(error)
 
     def _begin(self) -> None:
-        if REFERENCE.is_held:
+        if STATE.is_held or REFERENCE.is_held:
             REFERENCE.phase = self._name
         if (STATE.on or STATE.is_light) and STATE.backend is not None:
             self._text = self._text or phase_text(self._name, self._tokens, self._sequences)
@@ -78,7 +78,7 @@ class phase:
             self._opened = True
 
     def _end(self) -> None:
-        if REFERENCE.is_held and REFERENCE.clock == "call":
+        if (STATE.is_held or REFERENCE.is_held) and REFERENCE.clock == "call":
             REFERENCE.phase = ""  # The next call may be of no phase.
         if self._opened and STATE.backend is not None:
             self._opened = False

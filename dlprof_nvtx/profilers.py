@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from dlprof_nvtx import collector
 from dlprof_nvtx.guard import ById, guarded
 from dlprof_nvtx.light import LIGHT, STEP, WRITTEN
 from dlprof_nvtx.patches import PATCHES
 from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE
+from dlprof_nvtx.windows import WINDOWS
 
 
 def patch() -> None:
@@ -97,23 +98,26 @@ def _open_function(function: Any) -> None:
 def _close_function(function: Any) -> None:
     if _PUSHED.pop(function) and STATE.backend is not None:
         STATE.backend.pop()
-    if LIGHT.is_due and str(function.name).startswith(STEP):
-        LIGHT.end_markers()
+    if (LIGHT.is_due or WINDOWS.must_detach) and str(function.name).startswith(STEP):
+        if WINDOWS.must_detach:
+            WINDOWS.detach()
+        else:
+            LIGHT.end_markers()
 
 
-_WARNED: list[bool] = []
-
-
-def _warn_of_own_collector() -> None:
-    """Say once that a profiler of the script cannot record the GPU."""
-    if STATE.is_held or not os.environ.get("DLPROF_COLLECT") or _WARNED:
+def _give_way() -> None:
+    """Leave CUPTI, which serves one profiler at a time, to a profiler of the script."""
+    if STATE.suspended or WINDOWS.is_giving_way or (STATE.is_held and not WINDOWS.is_attached):
         return
-    _WARNED.append(True)
-    print(
-        "dlprof: torch.profiler records no work of the GPU in this run: CUPTI serves one profiler"
-        " at a time, and dlprof's own collector uses it",
-        file=sys.stderr,
-    )
+    if collector.detach():
+        WINDOWS.give_way()
+        print("dlprof: torch.profiler records now; dlprof's collector waits", file=sys.stderr)
+
+
+def _take_back() -> None:
+    """Record again after a profiler of the script."""
+    if WINDOWS.is_giving_way and not STATE.suspended and WINDOWS.take_back():
+        print("dlprof: torch.profiler has ended; dlprof's collector records again", file=sys.stderr)
 
 
 def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
@@ -143,7 +147,7 @@ def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
 
 def _suspend() -> None:
     note_config({"autograd_profile": True})
-    _warn_of_own_collector()
+    _give_way()
     STATE.suspended += 1
     STATE.disable_ops()
 
@@ -151,5 +155,6 @@ def _suspend() -> None:
 def _resume() -> None:
     if STATE.suspended:
         STATE.suspended -= 1
+        _take_back()
         if STATE.on:
             STATE.enable_ops()

@@ -16,12 +16,15 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlprof_nvtx.guard import guarded, has_parameters
+from dlprof_nvtx import collector
+from dlprof_nvtx.guard import ById, guarded, has_parameters
 from dlprof_nvtx.program import has_loop
+from dlprof_nvtx.windows import WINDOWS, Loop
 
 FOLDER_VARIABLE = "DLPROF_REFERENCE"
 """Folder for messages to and from ``dlprof``; not set: collection began with the program."""
@@ -46,7 +49,7 @@ UNKNOWN_LOOP_NS, UNKNOWN_LOOP_MOST = 500_000_000, 14
 """While less time has passed, more even steps are taken, but no more than so many in all."""
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
-MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 2.0
+MOST_STORED, WRITE_S, WAIT_S = 8_000, 2.0, 2.0
 LOOP = "loop"
 """Begin of the name of the file that says that a process has a loop."""
 _NO_ANSWER = (
@@ -64,6 +67,7 @@ class Reference:
         self.clock = ""  # What ends a step: ``optimizer``, ``call`` or ``compiled``.
         self.wanted = DEFAULT_STEPS
         self.is_asked = False  # Whether the user named the number of steps.
+        self.name = ""  # Name of the loop.
         self.owner: int | None = None  # ``id`` of the optimizer or model that ends a step.
         self.calls = 0  # Of the model that ends a step.
         self.training_calls = 0  # Of these in training.
@@ -71,13 +75,16 @@ class Reference:
         self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
         self.found = 0  # Number of ticks when the loop was found; 0: not yet.
         self.first_found = 0  # The same before steps of the warm-up were left out.
-        self.fetched = 0
-        self.batches: int | None = None  # Of the first data loader; None: unknown.
+        self.fetched = 0  # Batches of the iterator over a data loader that was asked last.
+        self.batches: int | None = None  # Of that; None: unknown.
+        self._loaders = ById()  # Numbers of fetched batches and of all of them.
         self.bare: dict[str, list[int]] = {}
         self.bare_phases: list[str] = []  # Phase of each bare step.
-        self.profiled: list[int] = []  # Ends of steps while profiling.
+        self.bare_loop = ("", 0)  # What ended these steps.
+        # Ends of steps while profiling: numbers, not objects, for there may be many.
+        self.profiled = array("q")
         self.is_marked = True  # Whether markers have been written since the last of them.
-        self.with_markers: list[bool] = []  # The same of each step that ends there.
+        self.with_markers = array("b")  # The same of each step that ends there.
         self.is_repeated = False  # Whether the next call is one that has ended a step already.
         self.on_step: Callable[[], None] | None = None  # Called where a profiled step ends.
         self.on_found: Callable[[], None] | None = None  # Called where the loop is found.
@@ -90,6 +97,8 @@ class Reference:
     def hold(self) -> bool:
         """Wait with the markers, if ``dlprof`` waits with the collection and a loop may come."""
         self.pid = os.getpid()
+        if self.folder:
+            WINDOWS.prepare()
         text = os.environ.get(STEPS_VARIABLE, "")
         self.is_asked = text.isdigit()
         self.wanted = int(text) if self.is_asked else DEFAULT_STEPS
@@ -139,17 +148,30 @@ class Reference:
             self._write_file(f"{LOOP}.{self.pid}", "")
 
     def fetch(self, loader: Any) -> None:
-        """Count a batch; a data loader with few batches is collected from its first one."""
+        """Count a batch; a data loader with few batches is collected from its first one.
+
+        Each iterator over a loader has counts of its own: Lightning looks at some batches of the
+        validation first, and an epoch may be short.
+        """
         self._note_loop()
-        if self.fetched == 0:
-            self.batches = _length(loader)
-            if self.batches is not None and self.batches <= SHORT_LOOP:
-                self.reason = "few_batches"
-                self.finish()
-        self.fetched += 1
+        known = self._loaders.get(loader)
+        if known is None:
+            known = [0, _length(loader)]
+            self._loaders.put(loader, known)
+        self.batches = known[1]
+        if not known[0] and self.batches is not None and self.batches <= SHORT_LOOP:
+            # Where the collection can end, what follows is timed afterwards.
+            self.reason = "few_batches"
+            self.finish()
+        known[0] += 1
+        self.fetched = known[0]
 
     def step(self, optimizer: Any) -> None:
         """End a step, after a step of an optimizer."""
+        self.training_calls = 0
+        if WINDOWS.is_active and not self.is_held:  # The loops are recorded in windows.
+            self._end_step("optimizer", optimizer)
+            return
         if self.owner is None or self.clock != "optimizer":
             self._follow("optimizer", optimizer)
         if self.owner == id(optimizer):
@@ -157,6 +179,7 @@ class Reference:
 
     def _follow(self, clock: str, owner: Any) -> None:
         self.clock, self.owner, self.ticks, self.found = clock, id(owner), [], 0
+        self.name = _name_of(clock, owner)
 
     def end_compiled(self, function: Any) -> None:
         """End a step where a compiled function returns, if only such functions are called.
@@ -164,6 +187,11 @@ class Reference:
         Optimizers' steps in it, and calls of models in it, are compiled too. A model that is called
         in training beside it is of the same step; in inference the calls of the model are steps.
         """
+        if WINDOWS.is_active and not self.is_held:  # The loops are recorded in windows.
+            current = WINDOWS.current
+            if current is None or current.clock != "optimizer":
+                self._end_step("compiled", function)
+            return
         is_of_step = self.clock == "call" and self.training_calls == self.calls
         if self.owner is None or is_of_step:
             self._follow("compiled", function)
@@ -172,6 +200,13 @@ class Reference:
 
     def call(self, model: Any, *, is_training: bool) -> None:
         """End a step if there is no optimizer: the model is called again."""
+        if WINDOWS.is_active and not self.is_held and not self.is_repeated:
+            self.training_calls += is_training
+            is_step = not is_training or self.training_calls > CALLS_PER_STEP
+            is_known = ("call", id(model)) in WINDOWS.loops
+            if is_step and (is_known or has_parameters(model)):
+                self._end_step("call", model)
+            return
         if self.is_repeated or self.clock == "optimizer":
             self.is_repeated = False
             return
@@ -186,6 +221,28 @@ class Reference:
         if not is_training or self.training_calls > CALLS_PER_STEP:
             self._tick(self.ticks)
 
+    def _end_step(self, clock: str, owner: Any) -> None:
+        """End a step where the collection may end and begin again."""
+        if _is_capturing() or not self._ticking.acquire(blocking=False):
+            return
+        try:
+            if WINDOWS.must_detach:
+                WINDOWS.detach()
+            was_attached = WINDOWS.is_attached
+            name = _name_of(clock, owner)
+            is_step = WINDOWS.end_step(
+                clock, id(owner), name, phase=self.phase, is_marked=self.is_marked
+            )
+            if is_step and was_attached and self.on_step is not None:
+                self.clock = clock
+                self.on_step()
+            if WINDOWS.must_detach and clock != "optimizer":
+                WINDOWS.detach()  # No range is open; that of an optimizer's step is.
+            if self.folder and time.monotonic() - self._written_s > WRITE_S:
+                self.write()
+        finally:
+            self._ticking.release()
+
     def _tick(self, ticks: list[tuple[int, Any, str]]) -> None:
         if not _is_capturing() and self._ticking.acquire(blocking=False):
             try:
@@ -198,7 +255,7 @@ class Reference:
         if self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
             self.finish()  # Another process has begun the collection.
         elif self.is_held:
-            ticks.append((time.perf_counter_ns(), _event(), self.phase))
+            ticks.append((time.perf_counter_ns(), record_event(), self.phase))
             was_found = self.found
             if self._is_enough(ticks):
                 self.finish()
@@ -208,6 +265,8 @@ class Reference:
             self._end_profiled()
 
     def _end_profiled(self) -> None:
+        if WINDOWS.must_take_back:
+            WINDOWS.take_back()
         if len(self.profiled) < MOST_STORED:
             self.profiled.append(time.perf_counter_ns())
             self.with_markers.append(self.is_marked)
@@ -259,10 +318,11 @@ class Reference:
         """Keep the bare steps, begin the collection, and enable the markers."""
         self.is_held = False
         self._begin()
+        WINDOWS.begin(self.clock, self.owner or 0, self.name)
         self._keep()
         from dlprof_nvtx.control import resume
 
-        self.profiled, self.with_markers, self.is_marked = [], [], True
+        self.profiled, self.with_markers, self.is_marked = array("q"), array("b"), True
         resume()
         self.write()
 
@@ -270,7 +330,7 @@ class Reference:
         """Ask for the collection, and wait a little until it has begun."""
         if self._has_looping_ancestor() or not self._write_file(f"start.{os.getpid()}", ""):
             return
-        if _begin_own():
+        if collector.begin():
             return
         deadline = time.monotonic() + WAIT_S
         while not self._path(STARTED).exists():
@@ -283,6 +343,7 @@ class Reference:
         """Keep the times of the steps since the loop was found; the GPU is not waited for."""
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
+        self.bare_loop = (self.clock, self.owner or 0)
         self.bare = {"host_ns": _gaps(times), "end_utc_ns": _since_1970(times[1:])}
         # A call begins a step, a step of an optimizer ends it.
         named = ticks[:-1] if self.clock == "call" else ticks[1:]
@@ -299,7 +360,7 @@ class Reference:
         self._written_s = time.monotonic()
         if self.is_held:
             self._keep_unfinished()
-        content = {
+        content: dict[str, Any] = {
             "pid": self.pid,
             "rank": os.environ.get("RANK", ""),
             "clock": self.clock,
@@ -309,7 +370,44 @@ class Reference:
             "marked": self._profiled_ns(with_markers=True),
             "reason": self.reason,
         }
+        if WINDOWS.is_active and not self.is_held:
+            content.update(self._of_windows())
         self._write_file(f"steps.{self.pid}.json", json.dumps(content))
+
+    def _of_windows(self) -> dict[str, Any]:
+        """What was recorded in windows, and the steps of the loop that most was recorded of."""
+        loops = WINDOWS.loops
+        found: dict[str, Any] = {"windows": WINDOWS.windows(), "outside": WINDOWS.outside()}
+        found["loops"] = [self._of_loop(key, loop) for key, loop in loops.items()]
+        if not loops:
+            return found
+        key = max(loops, key=lambda one: (loops[one].recorded_ns, loops[one].outside_ns))
+        return {**found, **self._of_loop(key, loops[key])}
+
+    def _of_loop(self, key: tuple[str, int], loop: Loop) -> dict[str, Any]:
+        """The steps of a loop; of the first one also those before the collection began."""
+        after = {
+            "host_ns": [length for length, _ in loop.bare],
+            "end_utc_ns": _since_1970([end for _, end in loop.bare]),
+        }
+        gpu_ns = _gpu_gaps(loop.events)
+        if len(gpu_ns) == len(loop.bare) > 0:
+            after["gpu_ns"] = gpu_ns
+        is_first = self.bare_loop == key and self.bare.get("host_ns")
+        bare, phases = after, list(loop.bare_phases)
+        if is_first:
+            names = set(self.bare) & set(after) if loop.bare else set(self.bare)
+            bare = {name: self.bare[name] + (after.get(name) or []) for name in names}
+            phases = self.bare_phases + phases
+        result: dict[str, Any] = {"loop": loop.name, "clock": loop.clock}
+        result.update(
+            bare=bare, bare_phases=phases, bare_before=len(bare["host_ns"]) - len(loop.bare)
+        )
+        for name, with_markers in (("profiled", False), ("marked", True)):
+            steps = [step for step in loop.profiled if step[2] == with_markers]
+            ends = _since_1970([step[1] for step in steps])
+            result[name] = {"host_ns": [step[0] for step in steps], "end_utc_ns": ends}
+        return result
 
     def _profiled_ns(self, *, with_markers: bool) -> dict[str, list[int]]:
         gaps = _gaps(self.profiled)
@@ -340,6 +438,11 @@ class Reference:
         return True
 
 
+def _name_of(clock: str, owner: Any) -> str:
+    """Name of a loop: that of the class of an optimizer or model, or of a compiled function."""
+    return str(getattr(owner if clock == "compiled" else type(owner), "__name__", clock))
+
+
 def _ancestors() -> set[int]:
     """Processes that started this one, as far as the system tells."""
     found: set[int] = set()
@@ -355,21 +458,7 @@ def _ancestors() -> set[int]:
     return found
 
 
-def _begin_own() -> bool:
-    """Let dlprof's own collector begin in this process now; returns whether it is loaded."""
-    library = os.environ.get("NVTX_INJECTION64_PATH", "")
-    if library and os.environ.get("DLPROF_COLLECT"):
-        import ctypes
-
-        try:
-            ctypes.CDLL(library).dlprof_collector_begin()
-        except (OSError, AttributeError):  # It begins soon by itself.
-            return False
-        return True
-    return False
-
-
-def _gaps(times: list[int]) -> list[int]:
+def _gaps(times: Sequence[int]) -> list[int]:
     return [times[at + 1] - times[at] for at in range(len(times) - 1)]
 
 
@@ -414,7 +503,7 @@ def _is_capturing() -> bool:
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
-def _event() -> Any:
+def record_event() -> Any:
     """Record a CUDA event; None if the GPU is unused."""
     torch: Any = sys.modules["torch"]
     if not torch.cuda.is_initialized():

@@ -39,6 +39,13 @@ def _note(text: str) -> None:
         STATE.note(text)
 
 
+def note_marks(name: str, count: int) -> None:
+    """Write when markers end or begin; only the last of each kind is repeated."""
+    for text in [text for text in _NOTED if f'"{name}":' in text]:
+        del _NOTED[text]
+    note_config({name: count})
+
+
 def repeat(*_: Any, **__: Any) -> None:
     """Write all settings again."""
     _LAST_REPEAT[0] = time.monotonic()

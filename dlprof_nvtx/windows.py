@@ -1,0 +1,332 @@
+"""Record windows of the program's loops, and time their steps without profiling after each.
+
+CUPTI costs time in each call of CUDA, so dlprof's own collector records the first steps of a loop
+and leaves the process again. A loop is what ends its steps: an optimizer, a model that is called
+without training, a compiled function. Each has a window of its own and steps without profiling: of
+the first loop also those before the window. What runs outside the windows is counted.
+
+Nsight Systems cannot leave a process: with it all is recorded, and nothing here is active.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dlprof_nvtx import collector
+
+STEPS_VARIABLE = "DLPROF_PROFILE_STEPS"
+"""Steps of a window, or ``all``; not set: the default."""
+ALL = "all"
+WINDOW_STEPS, WINDOW_NS, LONGEST_NS = 40, 2_000_000_000, 60_000_000_000
+"""A window has so many steps and takes so long; one of slow steps ends after the longest time."""
+LEAST_STEPS = 3
+BARE_STEPS, BARE_NS, MOST_BARE, SLOW_NS = 20, 1_000_000_000, 200, 10_000_000_000
+"""So many steps without profiling are timed, for at least so long, and no more than the third; few
+of slow steps suffice."""
+MOST_WINDOWS, MOST_WINDOWS_IN_ALL = 4, 12
+"""Windows of a loop, and of the process."""
+MOST_LOOPS = 16
+SWITCHED = 4
+"""Another loop runs when so many of its steps end, and none of the one before."""
+MOST_INTERRUPTED = 3
+"""What runs so often between two steps of a loop is a part of these."""
+MOST_STORED = 8_000
+NAMED_SHARE = 0.95
+"""A loop of which less time can be named gets another window."""
+
+
+class Loop:
+    """A loop of the program, and what is known of its steps."""
+
+    def __init__(self, name: str, clock: str) -> None:
+        self.name, self.clock = name, clock
+        self.last_ns = 0  # End of its last step; 0: what comes is no step that was seen whole.
+        self.steps = self.recorded_ns = self.named_ns = 0  # Of its windows.
+        self.windows = 0
+        self.outside_steps = self.outside_ns = 0
+        self.profiled: list[tuple[int, int, bool]] = []  # Length, end, and whether it has markers.
+        self.bare: list[tuple[int, int]] = []  # Length and end of steps without profiling.
+        self.bare_phases: list[str] = []
+        self.events: list[Any] = []  # A CUDA event at the begin and the end of each of these.
+        self.is_timed = False  # Whether the events are of all these steps.
+        self.ticks = 0  # Steps since it runs.
+        self.interruptions = 0
+
+    @property
+    def has_bare(self) -> bool:
+        """Whether enough steps without profiling were timed."""
+        count, passed_ns = len(self.bare), sum(length for length, _ in self.bare)
+        if count >= MOST_BARE or (count >= LEAST_STEPS and passed_ns >= SLOW_NS):
+            return True
+        return count >= BARE_STEPS and passed_ns >= BARE_NS
+
+    @property
+    def is_named(self) -> bool:
+        """Whether nearly all of its recorded time can be named."""
+        return self.named_ns >= NAMED_SHARE * self.recorded_ns
+
+
+def _no_event() -> None:
+    """Record no event: PyTorch is not there yet."""
+
+
+class Windows:
+    """Decides when dlprof's own collector records."""
+
+    def __init__(self) -> None:
+        self.is_active = False
+        self.is_attached = False
+        self.must_detach = False  # As soon as no range of the markers is open.
+        self.is_giving_way = False  # Whether another profiler of the program records.
+        self.must_take_back = False  # Whether that has ended, and still holds CUPTI.
+        self.wanted: int | None = None  # Steps of a window; None: the default.
+        self.loops: dict[tuple[str, int], Loop] = {}
+        self.current: Loop | None = None
+        self.done: list[dict[str, Any]] = []  # Windows that ended.
+        self.on_attach: Callable[[], None] | None = None
+        self.on_detach: Callable[[], None] | None = None
+        self.on_timed: Callable[[], None] | None = None  # The steps without profiling are timed.
+        self.record_event: Callable[[], Any] = _no_event
+        self.is_unnamed = False  # Whether the step that runs has work that gets no name.
+        self._nested: set[tuple[str, int]] = set()
+        self._optimizer_steps: dict[tuple[str, int], int] = {}  # Of loops that do not run yet.
+        self._waiting: tuple[tuple[str, int], int] | None = None  # Another loop, and its steps.
+        self._begin_ns = 0
+        self._opener: Loop | None = None
+
+    def prepare(self) -> None:
+        """Find out whether windows are recorded; the collection has not begun yet."""
+        text = os.environ.get(STEPS_VARIABLE, "")
+        self.wanted = int(text) if text.isdigit() and int(text) else None
+        self.is_active = text != ALL and collector.is_loaded()
+
+    def begin(self, clock: str = "", owner: int = 0, name: str = "") -> None:
+        """Note that a window begins: the collector records since now.
+
+        Args:
+            clock: What ends the steps of the loop that runs; empty: none runs.
+            owner: The ``id`` of that.
+            name: Name of the loop.
+        """
+        if self.is_active and not self.is_attached:
+            self.is_attached, self._begin_ns = True, time.perf_counter_ns()
+            if clock:
+                self._enter((clock, owner), name)
+
+    # --- which loop runs --------------------------------------------------------------------------
+
+    def end_step(
+        self, clock: str, owner: int, name: str, *, phase: str = "", is_marked: bool = True
+    ) -> bool:
+        """Note the end of a step of a loop, or of what may be one; returns whether it is one.
+
+        Args:
+            clock: What ends it: ``optimizer``, ``call`` or ``compiled``.
+            owner: The ``id`` of that.
+            name: Name of the loop.
+            phase: Phase of the program.
+            is_marked: Whether markers were written in it.
+        """
+        if self.is_giving_way and not (self.must_take_back and self.take_back()):
+            return False
+        now_ns = time.perf_counter_ns()
+        loop = self._follow((clock, owner), name)
+        if loop is None:
+            return False
+        loop.ticks += 1
+        gap_ns = now_ns - loop.last_ns if loop.last_ns else 0
+        loop.last_ns = now_ns
+        if self.is_attached:
+            self._note_recorded(loop, gap_ns, now_ns, is_marked=is_marked)
+        else:
+            self._note_outside(loop, gap_ns, now_ns, phase)
+        return True
+
+    def _follow(self, key: tuple[str, int], name: str) -> Loop | None:
+        """Return the loop whose step ends; None if it is a part of one that runs."""
+        loop, current = self.loops.get(key), self.current
+        if loop is not None and loop is current:
+            self._waiting = None
+            return loop
+        if key in self._nested:
+            return None
+        if current is not None:
+            count = self._waiting[1] + 1 if self._waiting and self._waiting[0] == key else 1
+            self._waiting = key, count
+            if (count < SWITCHED and not self._is_sure(key, current)) or self._is_part(
+                current, key
+            ):
+                return None
+            current.last_ns = 0
+            current.events, current.is_timed = [], False
+        return self._enter(key, name)
+
+    def _is_sure(self, key: tuple[str, int], current: Loop) -> bool:
+        """Whether a single step shows that another loop runs.
+
+        The loop of an optimizer goes on where it was left, or it is one whose steps all contain
+        calls of models. Such calls are rather steps than those of compiled functions beside them.
+        """
+        if key[0] == "optimizer" and current.clock != "optimizer":
+            self._optimizer_steps[key] = self._optimizer_steps.get(key, 0) + 1
+            return key in self.loops or self._optimizer_steps[key] >= MOST_INTERRUPTED
+        return current.clock == "compiled" and key[0] == "call"
+
+    def _is_part(self, loop: Loop, key: tuple[str, int]) -> bool:
+        """Whether what runs now is a part of each step of an optimizer."""
+        if loop.clock != "optimizer" or loop.ticks >= 2:
+            return False
+        loop.interruptions += 1
+        if loop.interruptions >= MOST_INTERRUPTED:
+            self._nested.add(key)
+        return key in self._nested
+
+    def _enter(self, key: tuple[str, int], name: str) -> Loop | None:
+        loop = self.loops.get(key)
+        if loop is None:
+            if len(self.loops) >= MOST_LOOPS:
+                return None
+            loop = self.loops[key] = Loop(self._name(name), key[0])
+        self._waiting, self.current = None, loop
+        loop.ticks = loop.last_ns = 0
+        return loop
+
+    def _name(self, name: str) -> str:
+        names = {loop.name for loop in self.loops.values()}
+        found, number = name, 1
+        while found in names:
+            number += 1
+            found = f"{name}[{number}]"
+        return found
+
+    # --- windows ----------------------------------------------------------------------------------
+
+    def _note_recorded(self, loop: Loop, gap_ns: int, now_ns: int, *, is_marked: bool) -> None:
+        if self._opener is None:
+            self._opener = loop
+        if gap_ns:
+            loop.steps += 1
+            loop.recorded_ns += gap_ns
+            loop.named_ns += 0 if self.is_unnamed else gap_ns
+            if loop.steps <= MOST_STORED:
+                loop.profiled.append((gap_ns, now_ns, is_marked))
+        self.is_unnamed = False
+        if self._is_complete(loop, now_ns):
+            self.must_detach = True
+
+    def _is_complete(self, loop: Loop, now_ns: int) -> bool:
+        if self.wanted is not None:
+            return loop.steps >= self.wanted
+        if now_ns - self._begin_ns >= LONGEST_NS and loop.steps >= LEAST_STEPS:
+            return True
+        # A further window is one for names, or completes the one before.
+        steps = WINDOW_STEPS * max(1, loop.windows if not loop.is_named else 1)
+        return loop.steps >= steps and now_ns - self._begin_ns >= WINDOW_NS
+
+    def _wants_window(self, loop: Loop) -> bool:
+        if loop.windows >= MOST_WINDOWS or len(self.done) >= MOST_WINDOWS_IN_ALL:
+            return False
+        wanted = self.wanted if self.wanted is not None else WINDOW_STEPS
+        return loop.steps < wanted or not loop.is_named
+
+    def _note_outside(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
+        if gap_ns:
+            loop.outside_steps += 1
+            loop.outside_ns += gap_ns
+        if not loop.has_bare:
+            self._time(loop, gap_ns, now_ns, phase)
+        elif self._wants_window(loop):
+            self.attach(loop)
+
+    def _time(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
+        if gap_ns:
+            loop.bare.append((gap_ns, now_ns))
+            loop.bare_phases.append(phase)
+        elif not loop.bare:
+            loop.is_timed = True
+        if loop.is_timed:
+            loop.events.append(self.record_event())
+        if loop.has_bare and self.on_timed is not None:
+            self.on_timed()
+
+    @property
+    def may_attach(self) -> bool:
+        """Whether another window may begin."""
+        return self.is_active and not self.is_attached and len(self.done) < MOST_WINDOWS_IN_ALL
+
+    def attach(self, loop: Loop | None = None) -> None:
+        """Begin a window."""
+        if not collector.begin():
+            return  # Another profiler may hold CUPTI: it is tried again at the next step.
+        self.begin()
+        self._opener = loop
+        if loop is not None:
+            loop.windows += 1
+            loop.last_ns = 0
+        if self.on_attach is not None:
+            self.on_attach()
+
+    def detach(self, ended_by: str = "detach") -> None:
+        """End the window."""
+        self.must_detach = False
+        if not self.is_attached:
+            return
+        self.done.append(self._window(ended_by))
+        if self._opener is not None:
+            self._opener.windows = max(1, self._opener.windows)
+        self.is_attached = False
+        if self.on_detach is not None:
+            self.on_detach()
+        collector.detach()
+        self._forget_steps()
+
+    def give_way(self) -> None:
+        """Note that the collector was detached for another profiler of the program."""
+        if self.is_attached:
+            self.done.append(self._window("profiler"))
+        self.is_attached, self.is_giving_way = False, True
+        self._forget_steps()
+
+    def take_back(self) -> bool:
+        """Record again after another profiler; returns whether the collector does."""
+        self._forget_steps()
+        self.must_take_back = not collector.begin()
+        if self.must_take_back:
+            return False
+        self.is_giving_way = False
+        self.is_attached, self._begin_ns = True, time.perf_counter_ns()
+        return True
+
+    def _forget_steps(self) -> None:
+        """Time no step that something else interrupted."""
+        for loop in self.loops.values():
+            loop.last_ns = 0
+
+    def _window(self, ended_by: str) -> dict[str, Any]:
+        offset_ns = time.time_ns() - time.perf_counter_ns()
+        before = sum(int(window["steps"]) for window in self.done)
+        return {
+            "begin_utc_ns": self._begin_ns + offset_ns,
+            "end_utc_ns": time.time_ns(),
+            "loop": self._opener.name if self._opener is not None else "",
+            "steps": sum(loop.steps for loop in self.loops.values()) - before,
+            "ended_by": ended_by,
+        }
+
+    def windows(self) -> list[dict[str, Any]]:
+        """Return the windows, the last of which may not have ended."""
+        return [*self.done, self._window("end")] if self.is_attached else list(self.done)
+
+    def outside(self) -> list[dict[str, Any]]:
+        """Return steps and their time outside the windows, by loop."""
+        return [
+            {"loop": loop.name, "steps": loop.outside_steps, "ns": loop.outside_ns}
+            for loop in self.loops.values()
+            if loop.outside_steps
+        ]
+
+
+WINDOWS = Windows()

@@ -1,0 +1,359 @@
+"""Windows of the own collector: it records some steps of each loop, and leaves the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import dlprof_nvtx  # noqa: E402 - needs PyTorch
+from dlprof_nvtx import collector, control, modules, reference, windows  # noqa: E402
+from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT  # noqa: E402
+from dlprof_nvtx.names import Names  # noqa: E402
+from dlprof_nvtx.patches import CALLS, PATCHES  # noqa: E402
+from dlprof_nvtx.reference import REFERENCE  # noqa: E402
+from dlprof_nvtx.state import STATE  # noqa: E402
+from dlprof_nvtx.windows import BARE_STEPS, WINDOW_STEPS, WINDOWS, Windows  # noqa: E402
+
+
+class Collector:
+    """The collector, and the ranges that the markers write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls: list[str] = []
+        self.texts: list[tuple[bool, str]] = []  # Whether it recorded, and the text of a range.
+        self.open = 0
+        self.is_held = False  # Whether another profiler uses CUPTI.
+
+    @property
+    def is_recording(self) -> bool:
+        return self.calls[-1:] == ["begin"]
+
+    def begin(self) -> bool:
+        if not self.is_held:
+            self.calls.append("begin")
+        return not self.is_held
+
+    def detach(self) -> bool:
+        self.calls.append("detach")
+        return True
+
+    def push(self, text: str) -> None:
+        self.texts.append((self.is_recording, text.partition(" {")[0]))
+        self.open += 1
+
+    def pop(self) -> None:
+        self.open -= 1
+
+    def start(self, text: str) -> int:
+        return 1
+
+    def end(self, handle: int) -> None:
+        pass
+
+    def enable_ops(self, *, shapes: bool) -> bool:
+        return True
+
+    def disable_ops(self) -> None:
+        pass
+
+    def written(self) -> dict[str, Any]:
+        REFERENCE.write()
+        found: dict[str, Any] = json.loads((self.folder / f"steps.{os.getpid()}.json").read_text())
+        return found
+
+    def count(self, text: str) -> int:
+        """Number of recorded ranges whose text begins so."""
+        return sum(is_recorded and found.startswith(text) for is_recorded, found in self.texts)
+
+
+Start = Callable[..., Collector]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
+    """A function that begins a capture with windows in a process that has done nothing yet."""
+    before = {one: dict(vars(one)) for one in (REFERENCE, WINDOWS, LIGHT)}
+    found = Collector(tmp_path)
+
+    def begin(steps: str = "", bare: str = "3") -> Collector:
+        fresh = type(REFERENCE)()
+        fresh.folder = str(tmp_path)
+        kept = {"on_step": LIGHT.step, "on_found": modules.begin_timing}
+        REFERENCE.__dict__.update({**vars(fresh), **kept})
+        hooks = {
+            "on_attach": control.enter_window,
+            "on_detach": control.leave_window,
+            "on_timed": control.watch_for_loops,
+        }
+        WINDOWS.__dict__.update({**vars(Windows()), **hooks})
+        monkeypatch.setattr(modules, "NAMES", Names())
+        monkeypatch.setenv(reference.STEPS_VARIABLE, bare)
+        monkeypatch.setenv(windows.STEPS_VARIABLE, steps)
+        monkeypatch.setenv(DETAIL_VARIABLE, "normal")
+        for name, value in (("begin", found.begin), ("detach", found.detach)):
+            monkeypatch.setattr(collector, name, value)
+        monkeypatch.setattr(collector, "is_loaded", lambda: True)
+        # Steps take microseconds here, and not always as long.
+        for name in ("WINDOW_NS", "BARE_NS"):
+            monkeypatch.setattr(windows, name, 0)
+        monkeypatch.setattr(reference, "LEAST_NS", 0)
+        monkeypatch.setattr(reference, "has_loop", lambda: True)
+        monkeypatch.setattr(reference, "FOUND_TOLERANCE", 1e9)
+        monkeypatch.setattr(reference, "FASTER", 0.0)
+        dlprof_nvtx.stop()
+        STATE.pid = 0
+        assert dlprof_nvtx.init(backend=found)
+        assert STATE.is_held
+        assert WINDOWS.is_active is (steps != windows.ALL)
+        return found
+
+    yield begin
+    STATE.is_held = False
+    dlprof_nvtx.stop()
+    STATE.pid = 0
+    PATCHES.put_back()
+    CALLS.put_back()
+    for one, values in before.items():
+        one.__dict__.clear()
+        one.__dict__.update(values)
+    assert found.open == 0
+
+
+class Net(torch.nn.Module):  # type: ignore[name-defined] # torch is optional
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.two(self.one(x))
+
+
+class Training:
+    """A model and its optimizer."""
+
+    def __init__(self) -> None:
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self, steps: int, rows: Callable[[int], int] = lambda _: 2) -> None:
+        self.model.train()
+        for at in range(steps):
+            self.model(torch.ones(rows(at), 4)).sum().backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+    def evaluate(self, steps: int, rows: int = 3) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            for _ in range(steps):
+                self.model(torch.ones(rows, 4))
+
+
+BEFORE = 8
+"""Steps until the loop is found and three are timed."""
+
+
+def test_window_of_a_training_ends_and_steps_after_it_are_timed(start: Start) -> None:
+    found = start()
+    Training().train(BEFORE + WINDOW_STEPS + BARE_STEPS + 30)
+    assert found.calls == ["begin", "detach"]
+    written = found.written()
+    (window,) = written["windows"]
+    assert window["loop"] == "SGD"
+    assert window["ended_by"] == "detach"
+    assert window["steps"] == WINDOW_STEPS
+    assert 0 < window["begin_utc_ns"] < window["end_utc_ns"]
+    recorded = len(written["profiled"]["host_ns"]) + len(written["marked"]["host_ns"])
+    assert recorded == WINDOW_STEPS
+    assert len(written["bare"]["host_ns"]) == written["bare_before"] + BARE_STEPS
+    assert len(written["bare"]["end_utc_ns"]) == len(written["bare"]["host_ns"])
+    (outside,) = written["outside"]
+    assert outside["loop"] == "SGD"
+    assert BARE_STEPS < outside["steps"] <= BARE_STEPS + 30
+    # THEN nothing is marked outside
+    assert found.count("torch.nn: Net") == WINDOW_STEPS + 1
+    assert not any(text.startswith("torch.nn") for is_on, text in found.texts if not is_on)
+
+
+def test_steps_that_the_user_asks_for_are_recorded(start: Start) -> None:
+    found = start(steps="5")
+    Training().train(80)
+    assert [window["steps"] for window in found.written()["windows"]] == [5]
+
+
+def test_all_steps_are_recorded_if_the_user_asks_for_them(start: Start) -> None:
+    found = start(steps=windows.ALL)
+    Training().train(BEFORE + 3 * WINDOW_STEPS)
+    assert found.calls == ["begin"]
+    written = found.written()
+    assert "windows" not in written
+    assert len(written["profiled"]["host_ns"]) > 2 * WINDOW_STEPS
+
+
+def test_evaluation_gets_a_window_and_steps_without_profiling(start: Start) -> None:
+    found, training = start(), Training()
+    training.train(BEFORE + WINDOW_STEPS + BARE_STEPS + 5)
+    training.evaluate(BARE_STEPS + WINDOW_STEPS + 30)
+    written = found.written()
+    assert [window["loop"] for window in written["windows"]] == ["SGD", "Net"]
+    by_name = {loop["loop"]: loop for loop in written["loops"]}
+    assert len(by_name["Net"]["bare"]["host_ns"]) == BARE_STEPS
+    assert by_name["Net"]["clock"] == "call"
+    assert by_name["Net"]["bare_before"] == 0
+    assert found.calls == ["begin", "detach"] * 2
+    # THEN the window of the evaluation has marked steps of its own
+    notes = [text for is_on, text in found.texts if is_on and text.startswith('{"model_config')]
+    assert notes
+
+
+@pytest.mark.parametrize("batches", [9, 12, 20])
+def test_short_epochs_with_evaluations_are_known(start: Start, batches: int) -> None:
+    found, training = start(), Training()
+    for _ in range(14):
+        training.train(batches)
+        training.evaluate(6)
+    by_name = {loop["loop"]: loop for loop in found.written()["loops"]}
+    assert len(by_name["SGD"]["bare"]["host_ns"]) >= BARE_STEPS
+    assert max(map(len, (by_name["SGD"]["profiled"]["host_ns"],))) > 20
+    assert set(by_name) == {"SGD", "Net"}
+
+
+def test_calls_of_the_model_within_each_step_are_no_loop(start: Start) -> None:
+    found, training = start(), Training()
+    for _ in range(60):
+        training.train(1)
+        training.evaluate(6)
+    written = found.written()
+    assert written["loop"] == "SGD"
+    assert len(written["profiled"]["host_ns"]) > 30
+
+
+def test_second_optimizer_of_each_step_is_no_loop(start: Start) -> None:
+    found, maker, judge = start(), Training(), Training()
+    for _ in range(BEFORE + WINDOW_STEPS + BARE_STEPS):
+        maker.train(1)
+        judge.train(1)
+    assert [loop["loop"] for loop in found.written()["loops"]] == ["SGD"]
+
+
+def test_another_optimizer_is_another_loop(start: Start) -> None:
+    found = start()
+    for _ in range(2):
+        Training().train(BARE_STEPS + WINDOW_STEPS + BARE_STEPS)
+    written = found.written()
+    assert [loop["loop"] for loop in written["loops"]] == ["SGD", "SGD[2]"]
+    assert [window["loop"] for window in written["windows"]] == ["SGD", "SGD[2]"]
+
+
+def test_each_new_shape_in_a_window_is_marked(start: Start) -> None:
+    found = start()
+    Training().train(BEFORE + WINDOW_STEPS + 5, rows=lambda at: 1 + at)
+    assert found.count("torch.nn: one") == found.count("torch.nn: Net")
+    assert [loop["loop"] for loop in found.written()["loops"]] == ["SGD"]
+
+
+def test_calls_without_training_are_steps(start: Start) -> None:
+    found = start()
+    Training().evaluate(BEFORE + WINDOW_STEPS + BARE_STEPS + 20)
+    written = found.written()
+    assert [window["loop"] for window in written["windows"]] == ["Net"]
+    assert len(written["bare"]["host_ns"]) == written["bare_before"] + BARE_STEPS
+    assert found.calls == ["begin", "detach"]
+
+
+def test_program_that_ends_in_a_window_has_one(start: Start) -> None:
+    found = start()
+    Training().train(BEFORE + 12)
+    (window,) = found.written()["windows"]
+    assert window["ended_by"] == "end"
+    assert 8 <= window["steps"] <= 12
+    assert found.calls == ["begin"]
+
+
+def test_sanity_check_of_few_batches_leaves_the_training_its_bare_steps(start: Start) -> None:
+    found, training = start(bare=""), Training()
+    loader = torch.utils.data.DataLoader(torch.ones(4, 4), batch_size=2)
+    training.model.eval()
+    with torch.no_grad():
+        for batch in loader:
+            training.model(batch)
+    assert found.calls == ["begin"]
+    training.train(WINDOW_STEPS + BARE_STEPS + 10)
+    written = found.written()
+    assert written["loop"] == "SGD"
+    assert len(written["bare"]["host_ns"]) == BARE_STEPS
+    assert found.calls == ["begin", "detach"]
+
+
+def test_slow_steps_end_a_window_after_a_minute(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [10**12]
+    found, training = start(), Training()
+    monkeypatch.setattr(windows, "WINDOW_NS", 2 * 10**9)
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: clock[0])
+    for _ in range(BEFORE + 12):
+        training.train(1)
+        clock[0] += 20 * 10**9
+    assert found.calls[:2] == ["begin", "detach"]
+    written = found.written()
+    assert written["windows"][0]["steps"] == windows.LEAST_STEPS
+    assert len(written["bare"]["host_ns"]) >= windows.LEAST_STEPS
+
+
+def test_graph_that_is_captured_after_a_window_is_recorded(start: Start) -> None:
+    found, training = start(), Training()
+    training.train(BEFORE + WINDOW_STEPS + BARE_STEPS + 5)
+    assert not found.is_recording
+    modules.begin_before_capture()
+    modules.end_after_capture()
+    assert found.is_recording
+
+
+def test_profiler_of_the_script_gets_cupti_while_it_records(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, training = start(), Training()
+    training.train(BEFORE + 10)
+    with torch.profiler.profile():
+        assert found.calls == ["begin", "detach"]
+        training.train(3)
+        assert found.calls == ["begin", "detach"]
+    assert found.calls == ["begin", "detach", "begin"]
+    training.train(WINDOW_STEPS)
+    ended_by = [window["ended_by"] for window in found.written()["windows"]]
+    assert ended_by == ["profiler", "detach"]
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("dlprof")]
+    assert len(lines) == 2
+
+
+def test_cupti_that_is_still_held_is_asked_for_again(start: Start) -> None:
+    found, training = start(), Training()
+    training.train(BEFORE + 10)
+    with torch.profiler.profile():
+        found.is_held = True
+    training.train(3)
+    assert found.calls == ["begin", "detach"]
+    found.is_held = False
+    training.train(2)
+    assert found.is_recording
+
+
+def test_fetches_are_counted_for_each_iterator(tmp_path: Path) -> None:
+    held = reference.Reference()
+    held.folder, held.is_held = str(tmp_path), True
+    first, second = (iter(torch.utils.data.DataLoader(torch.ones(n, 1))) for n in (100, 30))
+    for loader in (first, second, first, first):
+        held.fetch(loader)
+    assert (held.fetched, held.batches) == (3, 100)
+    held.fetch(second)
+    assert (held.fetched, held.batches) == (2, 30)

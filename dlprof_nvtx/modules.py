@@ -16,6 +16,7 @@ from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
 from dlprof_nvtx.state import STATE, Backend, wrap
+from dlprof_nvtx.windows import WINDOWS
 
 NAMES = Names()
 REFUSED = Refused()
@@ -116,7 +117,11 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 def _named(opener: _Opener, model: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
     """Give a compiled ``__call__`` the range of its model."""
-    call_model = _wrapped(lambda _, *inputs, **more: compiled(*inputs, **more), opener)
+
+    def run_compiled(_: Any, *inputs: Any, **more: Any) -> Any:
+        return compiled(*inputs, **more)
+
+    call_model = _wrapped(run_compiled, opener)
 
     @functools.wraps(compiled)
     def call(*inputs: Any, **more: Any) -> Any:
@@ -241,7 +246,7 @@ class _Opener:
             entry.chain, entry.label = tuple(texts), label
         elif not entry.name:
             if self._begin_model(entry, module, args, kwargs):
-                return _open_quiet(text)
+                return _open_quiet(text if STATE.is_light else "")
         else:
             # Called outside its model, when a checkpoint is recomputed on another thread. Its path
             # is that of its forward call.
@@ -260,6 +265,8 @@ class _Opener:
         entry.calls += 1
         flags = self._flags(module)
         REFERENCE.call(module, is_training=all(flags))
+        if not STATE.on:  # The collection ends with this call.
+            return True
         if LIGHT.is_due and LIGHT.end_markers():
             return True
         LIGHT.see(call_key(entry.model, args, kwargs, self._tensor, *flags))
@@ -363,10 +370,13 @@ def begin_before_capture(*_: Any, **__: Any) -> None:
     """Begin the markers before a CUDA graph is captured: its replays are named by its capture."""
     if STATE.is_light:
         LIGHT.resume_for(("capture", LIGHT.resumed))
-    if not STATE.is_held or REFERENCE.is_asked:
+    if not STATE.is_held or (REFERENCE.is_held and REFERENCE.is_asked):
         return
-    REFERENCE.reason = "graph_capture"
-    REFERENCE.finish()
+    if REFERENCE.is_held:
+        REFERENCE.reason = "graph_capture"
+        REFERENCE.finish()
+    elif WINDOWS.may_attach:
+        WINDOWS.attach(WINDOWS.current)
     _STACK.is_quiet = False  # The modules of the model that is called have markers from now on.
     model = _called_model()
     if model is not None and STATE.on and STATE.backend is not None:

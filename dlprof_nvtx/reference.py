@@ -81,6 +81,7 @@ class Reference:
         self.bare: dict[str, list[int]] = {}
         self.bare_phases: list[str] = []  # Phase of each bare step.
         self.bare_loop = ("", 0)  # What ended these steps.
+        self.before = (0, 0)  # All steps before the collection began, and their time.
         # Ends of steps while profiling: numbers, not objects, for there may be many.
         self.profiled = array("q")
         self.is_marked = True  # Whether markers have been written since the last of them.
@@ -344,6 +345,8 @@ class Reference:
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
         self.bare_loop = (self.clock, self.owner or 0)
+        all_times = [tick[0] for tick in self.ticks]
+        self.before = len(all_times) - 1, all_times[-1] - all_times[0] if all_times else 0
         self.bare = {"host_ns": _gaps(times), "end_utc_ns": _since_1970(times[1:])}
         # A call begins a step, a step of an optimizer ends it.
         named = ticks[:-1] if self.clock == "call" else ticks[1:]
@@ -377,6 +380,11 @@ class Reference:
     def _of_windows(self) -> dict[str, Any]:
         """What was recorded in windows, and the steps of the loop that most was recorded of."""
         loops = WINDOWS.loops
+        first = loops.get(self.bare_loop)
+        if first is not None and self.before[0] > 0:
+            first.outside_steps += self.before[0]
+            first.outside_ns += self.before[1]
+            self.before = (0, 0)
         found: dict[str, Any] = {"windows": WINDOWS.windows(), "outside": WINDOWS.outside()}
         found["loops"] = [self._of_loop(key, loop) for key, loop in loops.items()]
         if not loops:

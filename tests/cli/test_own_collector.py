@@ -242,34 +242,59 @@ if "CHILD" not in os.environ:
     assert [count for _, count in bench.rows(processes)] == [5, 5]
 
 
-def test_first_steps_of_a_loop_are_timed_without_collection(bench: Bench) -> None:
-    if find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
-    script = """
+TRAINING = """
 import torch
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 fake.fake_init()
-for step in range(60):
-    time.sleep(0.04)
-    model(torch.zeros(2, 4)).sum().backward()
-    fake.fake_launch(b"kernel", 0)
-    optimizer.step()
-for _ in range(2):
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        model(torch.zeros(2, 4))
+def train(steps):
+    for step in range(steps):
+        time.sleep(0.04)
+        model(torch.zeros(2, 4)).sum().backward()
+        fake.fake_launch(b"kernel", 0)
+        optimizer.step()
+train(70)
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+    train(1)
 """
-    done = bench.run(script, "--collector=cupti", "--bare_steps=6")
+
+
+def test_window_of_a_loop_is_recorded_and_steps_around_it_are_timed(bench: Bench) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    options = ("--collector=cupti", "--bare_steps=6", "--profile_steps=20")
+    done = bench.run(TRAINING, *options)
     assert done.returncode == 0, done.stderr
     phases = dict(bench.rows("SELECT phase, count(*) FROM DLPROF_STEP_TIMES GROUP BY 1"))
     ((kernels,),) = bench.rows("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")
-    assert phases["bare"] >= 5
-    # The kernels of the bare steps, and of those in which the loop was found, are not recorded.
-    assert kernels + phases["bare"] < 60
-    assert kernels >= phases["profiled"]
-    assert done.stderr.count("torch.profiler records no work of the GPU in this run") == 1
+    # THEN there are steps without profiling before the window and after it
+    assert phases["bare"] > 20
+    assert phases["profiled"] + phases["marked"] == 20
+    assert 20 <= kernels <= 22
+    assert bench.rows("SELECT ended_by FROM DLPROF_WINDOW") == [("detach",)]
+    loops = "SELECT name, steps, recordedSteps FROM DLPROF_LOOPS"
+    ((name, steps, recorded),) = bench.rows(loops)
+    assert (name, recorded) == ("SGD", 20)
+    assert 60 <= steps <= 71
     markers = "SELECT count(*) FROM NVTX_EVENTS WHERE text GLOB 'torch.nn*'"
-    assert bench.rows(markers)[0][0] > 0
+    assert 20 <= bench.rows(markers)[0][0] <= 30
+    assert "torch.profiler" not in done.stderr
+
+
+def test_profiler_of_the_script_is_given_way_to(bench: Bench) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    options = ("--collector=cupti", "--bare_steps=6", "--profile_steps=all")
+    script = TRAINING + "train(3)"
+    done = bench.run(script, *options)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if "torch.profiler" in line]
+    assert lines == [
+        "dlprof: torch.profiler records now; dlprof's collector waits",
+        "dlprof: torch.profiler has ended; dlprof's collector records again",
+    ]
+    ended_by = "SELECT ended_by FROM DLPROF_WINDOW ORDER BY start_ns"
+    assert bench.rows(ended_by) == [("detach",), ("end",)]
 
 
 @pytest.mark.parametrize(

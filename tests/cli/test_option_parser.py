@@ -29,6 +29,8 @@ VALUES: dict[str, tuple[str, Any]] = {
     "collector": ("cupti", "cupti"),
     "graph_nodes": ("True", True),
     "bare_steps": ("0", 0),
+    "end_with_dlprof": ("True", True),
+    "profile_steps": ("all", "all"),
     "detail": ("high", "high"),
     "memory": ("True", True),
     "keep_environment": ("True", True),
@@ -74,6 +76,8 @@ EXPECTED_SPELLINGS = {
     "graph_nodes": {"--graph_nodes"},
     "phase": {"--phase"},
     "bare_steps": {"--bare_steps"},
+    "end_with_dlprof": {"--end_with_dlprof"},
+    "profile_steps": {"--profile_steps"},
     "detail": {"--detail"},
     "memory": {"--memory"},
     "key_node": {"--key_node", "--key_op"},
@@ -95,6 +99,17 @@ EXPECTED_SPELLINGS = {
 
 def spelling_id(value: object) -> str:
     return value.name if isinstance(value, Option) else str(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_valid"), [("1", True), ("all", True), ("0", False), ("x", False)]
+)
+def test_the_steps_to_record_are_a_number_or_all(text: str, is_valid: bool) -> None:
+    if is_valid:
+        assert parse_options([f"--profile_steps={text}", "true"]).profile_steps == text
+        return
+    with pytest.raises(UsageError, match="expects a whole number of at least 1, or all"):
+        parse_options([f"--profile_steps={text}", "true"])
 
 
 def test_every_option_of_the_guides_has_all_its_spellings() -> None:

@@ -50,7 +50,7 @@ _ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 @dataclass
 class Seen:
-    """What clients and jobs were told."""
+    """The answers that clients got, and the times of jobs."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     answers_s: list[float] = field(default_factory=list)

@@ -34,7 +34,7 @@ _KNOWN_TOKENS = re.compile(
     r"\b(?:hf_|sk-|sk_|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[abprs]-|AKIA|AIza|eyJ)[\w./+=-]{8,}"
 )
 _USER = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z0-9+.-]+://)[^\s/@]+@")
-_CUT_USER = re.compile(r"://[^\s/@]*\Z")  # The end of a password, which tells it, was cut off.
+_CUT_USER = re.compile(r"://[^\s/@]*\Z")  # Its end, by which it is found, was cut off.
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
 
 

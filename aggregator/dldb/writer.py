@@ -51,7 +51,7 @@ TURN_WAIT_S = 600.0  # How long an aggregation waits for others of the same data
 BUSY_TIMEOUT_S = 30.0  # How long an aggregation waits for another writer of the same database.
 COMMIT_WAIT_S = 120.0  # How long it waits for those who read the database already.
 _CLOSED_S = 15.0
-"""How long nobody may begin to read while a writer waits for readers: longer than a query of the
+"""How long no reader may begin while a writer waits for readers: longer than a query of the
 viewer may take. Then others are let in for a moment, as what reads on may be no request."""
 _OPEN_S = 2.0
 _COMMIT_TRY_S = 0.5
@@ -297,7 +297,7 @@ def aggregation_transaction(
         path: The database.
         wait_s: How long to wait for another writer.
         commit_wait_s: How long to wait for readers; None: as long as for a writer.
-        progress: Told of nothing; what it raises while the commit waits ends the transaction.
+        progress: What its ``advance`` raises while the commit waits ends the transaction.
     """
     with write_errors(path), closing(sqlite3.connect(path, timeout=wait_s)) as connection:
         connection.isolation_level = None

@@ -1,7 +1,7 @@
 """Does one part of work for another process: ``python -m aggregator.jobs.part_process``.
 
 The request comes as one line of JSON on standard input, the result goes to standard output. The
-process ends when its input does: whoever waits for it may have been killed.
+process ends when its input does: the process that waits for it may have been killed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run_apart(
         name: The part.
         request: Its request.
         limit_s: How long it may take.
-        is_abandoned: Whether nobody waits for the result any more.
+        is_abandoned: Whether the result is no longer wanted.
 
     Raises:
         DlprofError: The part failed, or took too long.

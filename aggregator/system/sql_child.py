@@ -15,7 +15,7 @@ import signal
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -38,10 +38,23 @@ class _Server:
         self._connection: sqlite3.Connection | None = None
         self._cursors: dict[int, Iterator[Sequence[Any]]] = {}
         self._next = 0
+        self._operations: dict[str, Callable[..., Any]] = {
+            "open": self._open,
+            "close": self._close,
+            "execute": self._execute,
+            "executemany": self._executemany,
+            "fetch": self._fetch,
+            "drop": self._drop,
+            "rollback": self._rollback,
+            "restrict": self._restrict,
+            "unrestrict": self._unrestrict,
+            "limit": self._limit,
+            "functions": self._functions,
+        }
 
     def answer(self, request: tuple[Any, ...]) -> Any:
-        """The answer to ``(name of a method, argument ...)``."""
-        return getattr(self, f"do_{request[0]}")(*request[1:])
+        """The answer to ``(name of an operation, argument ...)``."""
+        return self._operations[request[0]](*request[1:])
 
     @property
     def is_idle(self) -> bool:
@@ -58,26 +71,26 @@ class _Server:
             raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
         return self._connection
 
-    def do_open(self, path: str, timeout_s: float) -> None:
+    def _open(self, path: str, timeout_s: float) -> None:
         self._connection = connect_read_only(Path(path), timeout_s)
 
-    def do_close(self) -> None:
+    def _close(self) -> None:
         self._cursors.clear()
         if self._connection is not None:
             self._connection.close()
         self._connection = None
 
-    def do_execute(self, sql: str, params: Any) -> Any:
+    def _execute(self, sql: str, params: Any) -> Any:
         cursor = self._opened().execute(sql, params)
         names = cursor.description and tuple(column[0] for column in cursor.description)
         self._next += 1
         self._cursors[self._next] = cursor
-        return self._next, names, *self.do_fetch(self._next, _FIRST_ROWS)
+        return self._next, names, *self._fetch(self._next, _FIRST_ROWS)
 
-    def do_executemany(self, sql: str, rows: list[Any]) -> None:
+    def _executemany(self, sql: str, rows: list[Any]) -> None:
         self._opened().executemany(sql, rows)
 
-    def do_fetch(self, number: int, most: int = _BATCH_ROWS) -> tuple[list[Any], bool]:
+    def _fetch(self, number: int, most: int = _BATCH_ROWS) -> tuple[list[Any], bool]:
         """Some rows of a cursor, and whether there may be more."""
         rows: list[Any] = []
         size = 0
@@ -91,22 +104,22 @@ class _Server:
             self._cursors.pop(number, None)
         return rows, len(rows) == most
 
-    def do_drop(self, number: int) -> None:
+    def _drop(self, number: int) -> None:
         self._cursors.pop(number, None)
 
-    def do_rollback(self) -> None:
+    def _rollback(self) -> None:
         self._opened().rollback()
 
-    def do_restrict(self) -> None:
+    def _restrict(self) -> None:
         self._opened().set_authorizer(authorize)
 
-    def do_unrestrict(self) -> None:
+    def _unrestrict(self) -> None:
         self._opened().set_authorizer(None)
 
-    def do_limit(self, category: int, limit: int) -> int:
+    def _limit(self, category: int, limit: int) -> int:
         return self._opened().setlimit(category, limit)
 
-    def do_functions(self, module: str, name: str) -> None:
+    def _functions(self, module: str, name: str) -> None:
         getattr(importlib.import_module(module), name)(self._opened())
 
 

@@ -186,7 +186,7 @@ class SqlProcess:
             _SPARES.give(child)
 
     def __del__(self) -> None:
-        """A connection that nobody closed ends its process."""
+        """A connection that was not closed ends its process."""
         child = self.__dict__.pop("_child", None)
         if child is not None:
             child.end()

@@ -59,7 +59,7 @@ _GO_ON_ATTEMPTS = 1_200  # A writer that was let in commits an aggregation of mi
 _TRY_AGAIN = say("Try again in a moment.")
 
 ABANDONED: ContextVar[Callable[[], bool]] = ContextVar("abandoned", default=bool)
-"""Whether nobody waits for the answer any more: its queries are then ended."""
+"""Whether the answer is no longer wanted: its queries are then ended."""
 
 Params = Mapping[str, str | int | float | None]
 Row = tuple[Any, ...]

@@ -233,7 +233,7 @@ Application = Callable[[Scope, Any, Any], Awaitable[None]]
 def with_token(application: Application, token: str) -> Application:
     """Let only requests with the bearer token through to an ASGI application.
 
-    As in the viewer, an address that shows many wrong ones is told to wait.
+    As in the viewer, an address that shows many wrong ones gets 429.
     """
     wrong = WrongTokens()
 

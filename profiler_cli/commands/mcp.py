@@ -80,9 +80,12 @@ def _serve(server: MCPServer, address: str, port: int) -> None:
         print(f"Bearer token ({TOKEN_VARIABLE} sets another): {token}", file=sys.stderr)
 
     config = uvicorn.Config(
-        with_token(application, token), host=address, port=port, log_level="warning"
+        with_token(application, token),
+        host=address,
+        port=port,
+        log_level="warning",
+        timeout_graceful_shutdown=_STOP_LIMIT_S,
     )
-    config.timeout_graceful_shutdown = _STOP_LIMIT_S
     running = uvicorn.Server(config)
     handle_exit = running.handle_exit
 

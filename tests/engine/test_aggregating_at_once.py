@@ -59,7 +59,7 @@ def database(large: Path, tmp_path: Path) -> Path:
 
 
 class Cancelled(NullProgress):
-    """A listener that ends what it is told of."""
+    """A listener that ends what reports to it."""
 
     def advance(self, rows: int) -> None:
         del rows

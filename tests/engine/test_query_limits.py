@@ -94,7 +94,7 @@ def test_numbers_are_few_ascii_digits(text: str) -> None:
 # --- SQL that SQLite cannot interrupt -------------------------------------------------------------
 
 _LONG = (
-    "WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i LIMIT 1000),"
+    "WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i LIMIT 1000000),"
     " s AS MATERIALIZED (SELECT printf('%.1000000c', 'a') AS a, printf('%.500000c', 'a') AS b)"
 )
 _FUNCTIONS = {

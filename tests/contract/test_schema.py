@@ -17,7 +17,7 @@ from viewer.api.urls import urlpatterns
 
 #: What needs more to be asked; test_comparisons.py, test_timeline.py and test_memory.py do.
 NEEDS_MORE = re.compile(
-    r"/(compare|history|timeline/(?:items|tiles|range|hits|event|perfetto)|memory/curve|memory/alive)/"
+    r"/(compare|history|timeline/(?:tiles|range|hits|event|perfetto)|memory/curve|memory/alive)/"
 )
 
 

@@ -25,13 +25,6 @@ def test_all_work_is_in_the_lanes_and_in_one_picture_of_them(api: ApiClient, our
         "start_ns": timeline["start_ns"],
         "stop_ns": timeline["stop_ns"],
     }
-    items = api.get(ours.at("timeline/items/"), **window, pixels=50).json
-    assert sum(sum(lane["count"]) for lane in items["lanes"]) == count
-    assert sum(sum(lane["busy_ns"]) for lane in items["lanes"]) == total_ns
-    for lane in items["lanes"]:
-        columns = [value for value in lane.values() if isinstance(value, list)]
-        assert {len(column) for column in columns} == {len(lane["count"])}
-        assert max(lane["name"]) < len(items["names"])
     totals = api.get(ours.at("timeline/range/"), **window).json
     assert totals["num_events"] == count
     assert sum(row["time_ns"] for row in totals["categories"]) == total_ns
@@ -43,7 +36,6 @@ def test_a_database_of_dlprof_has_no_single_events(api: ApiClient, served: Serve
     assert (timeline["start_ns"] is None) == (not timeline["lanes"])
 
 
-@pytest.mark.parametrize("address", ["timeline/items/", "timeline/range/"])
 @pytest.mark.parametrize(
     "window",
     [
@@ -56,22 +48,13 @@ def test_a_database_of_dlprof_has_no_single_events(api: ApiClient, served: Serve
         {"lanes": "none", "start_ns": 5, "stop_ns": 10},
     ],
 )
-def test_a_window_that_is_none(
-    api: ApiClient, ours: Served, address: str, window: dict[str, str | int]
-) -> None:
-    assert_error(api.get(ours.at(address), **window), 400, "INVALID_VALUE")
-
-
-@pytest.mark.parametrize("pixels", [0, 8_193, "x"])
-def test_a_width_that_is_none(api: ApiClient, ours: Served, pixels: str | int) -> None:
-    window = {"lanes": "iterations.0", "start_ns": 5, "stop_ns": 10, "pixels": pixels}
-    assert_error(api.get(ours.at("timeline/items/"), **window), 400, "INVALID_VALUE")
+def test_a_window_that_is_none(api: ApiClient, ours: Served, window: dict[str, str | int]) -> None:
+    assert_error(api.get(ours.at("timeline/range/"), **window), 400, "INVALID_VALUE")
 
 
 def test_a_window_of_three_centuries(api: ApiClient, ours: Served) -> None:
     window = {"lanes": "iterations.0", "start_ns": 1 - 2**62, "stop_ns": 2**62 - 1}
-    items = api.get(ours.at("timeline/items/"), **window).json
-    assert items["lanes"][0]["count"]
+    assert api.get(ours.at("timeline/range/"), **window).json["num_events"]
 
 
 def test_tiles_are_those_of_one_version_and_may_be_kept(api: ApiClient, ours: Served) -> None:

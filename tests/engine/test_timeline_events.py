@@ -19,6 +19,7 @@ from aggregator.tables.declared.timeline import TIMELINE_EVENTS
 from aggregator.tables.timeline.hits import Selection
 from aggregator.tables.timeline.timeline_api import TimelineAnswers
 from tests.conftest import ProfileFactory
+from tests.engine.test_timeline import tile_columns, whole_tile
 
 PROFILES = ("pytorch_resnet50_amp", "simple_no_nvtx")
 WORK = (
@@ -215,15 +216,14 @@ def test_the_critical_path_fills_the_steady_steps(imported: ProfileFactory) -> N
     with answers(database) as timeline:
         lanes = timeline.lanes()
         assert any(lane["kind"] == "path" for lane in lanes["lanes"])
-        items = timeline.items(["path.0"], lanes["start_ns"], lanes["stop_ns"], 4_000)
-        (path,) = items["lanes"]
+        path = tile_columns(whole_tile(timeline, ["path.0"]))
         low, high, first, last = query(
             database,
             "SELECT min(start), max(stop), min(iter_value), max(iter_value) FROM iterations"
             " WHERE aggr = 2 AND aggregated AND kind = 'iteration'",
         )[0]
         # Launch latencies and gaps have no event of their own.
-        assert 0.5 * (high - low) < sum(path["busy_ns"]) <= 1.1 * (high - low)
+        assert 0.5 * (high - low) < path["busy"].sum() <= 1.1 * (high - low)
         assert timeline.range(None, low, high)["iterations"] == {"first": first, "last": last}
 
 

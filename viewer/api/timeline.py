@@ -18,14 +18,13 @@ from aggregator.tables.timeline.hits import NAMES as SELECTION_NAMES
 from aggregator.tables.timeline.hits import Selection
 from aggregator.tables.timeline.levels import LARGEST_SHIFT
 from aggregator.tables.timeline.perfetto import write_trace
-from aggregator.tables.timeline.timeline_api import MOST_PIXELS, TimelineAnswers
+from aggregator.tables.timeline.timeline_api import TimelineAnswers
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_event_scope, timeline_folder
 from viewer.api.serializers.timeline import (
     TimelineEventSerializer,
     TimelineHitsSerializer,
-    TimelineItemsSerializer,
     TimelineRangeSerializer,
     TimelineSerializer,
 )
@@ -70,35 +69,6 @@ _SELECTION = (
     query("search", "Only events whose name or Op ID contains this text, ignoring case."),
     query("iteration", "Only events that begin in the iteration of this number."),
 )
-
-
-class TimelineItemsView(ResourceView):
-    """What lanes show of some time."""
-
-    query_names = ("domain", "lanes", "start_ns", "stop_ns", "pixels")
-
-    @extend_schema(
-        parameters=[
-            DOMAIN,
-            _LANES,
-            *_TIMES,
-            query(
-                "pixels",
-                "Width: shorter events that begin in one pixel are joined.",
-                "integer",
-                minimum=1,
-                maximum=MOST_PIXELS,
-                default=1_000,
-            ),
-        ],
-        responses=TimelineItemsSerializer,
-    )
-    def get(self, request: Request, **parts: Any) -> Response:
-        """Columns of each lane, in order of start; times are counted from ``start_ns``."""
-        lanes, (low_ns, high_ns) = _lane_keys(request), _times(request)
-        pixels = whole_number("pixels", request.query_params.get("pixels", "1000"))
-        with _timeline(request, parts) as timeline:
-            return Response(timeline.items(lanes, low_ns, high_ns, pixels))
 
 
 class TimelineTilesView(ResourceView):

@@ -90,7 +90,6 @@ urlpatterns = [
     path(f"{_AGGREGATION}/recommendations/", _view("summaries.RecommendationsView")),
     path(f"{_AGGREGATION}/verdict/", _view("figures.VerdictView")),
     path(f"{_AGGREGATION}/timeline/", _view("timeline.TimelineView")),
-    path(f"{_AGGREGATION}/timeline/items/", _view("timeline.TimelineItemsView")),
     path(f"{_AGGREGATION}/timeline/tiles/", _view("timeline.TimelineTilesView")),
     path(f"{_AGGREGATION}/timeline/range/", _view("timeline.TimelineRangeView")),
     path(f"{_AGGREGATION}/timeline/hits/", _view("timeline.TimelineHitsView")),

@@ -24,7 +24,6 @@ from aggregator.tables.timeline.stored import StoredLane, StoredTimeline
 from aggregator.texts import say
 
 TILE_BINS: Final = 512
-MOST_PIXELS: Final = 8_192
 NOT_RECORDED = say("The database holds no single events: it was not written by this program.")
 _ABOVE_PATH: Final = frozenset({"iterations", "key", "advice"})
 
@@ -132,59 +131,6 @@ class TimelineAnswers:
                 shown_items(hits.of_lane(key), shift, first, first + TILE_BINS) for key, _ in lanes
             ]
         return _packed(parts, first << shift)
-
-    def items(self, keys: Sequence[str], low_ns: int, high_ns: int, pixels: int) -> dict[str, Any]:
-        """What lanes show of some time at some width.
-
-        Args:
-            keys: Lanes.
-            low_ns: Start of the time shown. The bins of the nearest grid around the time are shown.
-            high_ns: Its end.
-            pixels: Width; events that are shorter than about a pixel are joined into runs.
-
-        Raises:
-            InvalidValueError: A lane is unknown, or the time is none.
-        """
-        if not 1 <= pixels <= MOST_PIXELS:
-            raise InvalidValueError(say("pixels must be from 1 to {most}.", most=MOST_PIXELS))
-        lanes = self._chosen(keys, low_ns, high_ns)
-        origin_ns = self._origin_ns
-        shift = min(max((high_ns - low_ns) // pixels, 1).bit_length() - 1, LARGEST_SHIFT)
-        first, last = (low_ns - origin_ns) >> shift, -((origin_ns - high_ns) >> shift)
-        shown = {key: lane.shown(shift, first, last) for key, lane in lanes}
-        low_ns = origin_ns + (first << shift)
-        used = np.unique(np.concatenate([items.label for items in shown.values()]))
-        labels = [] if self._stored is None else [self._stored.labels[code] for code in used]
-        names: dict[str, int] = {}
-        name = np.array([names.setdefault(one.name, len(names)) for one in labels], dtype=np.int64)
-        op = np.array(
-            [
-                -1 if one.op_id is None else names.setdefault(one.op_id, len(names))
-                for one in labels
-            ],
-            dtype=np.int64,
-        )
-        category = np.array([one.category for one in labels], dtype=np.int64)
-        return {
-            "start_ns": low_ns,
-            "stop_ns": origin_ns + (last << shift),
-            "bin_ns": 1 << shift,
-            "names": list(names),
-            "lanes": [
-                {
-                    "key": key,
-                    "offset_ns": (items.start_ns - (first << shift)).tolist(),
-                    "duration_ns": (items.end_ns - items.start_ns).tolist(),
-                    "count": items.count.tolist(),
-                    "busy_ns": items.busy_ns.tolist(),
-                    "name": name[np.searchsorted(used, items.label)].tolist(),
-                    "op": op[np.searchsorted(used, items.label)].tolist(),
-                    "category": category[np.searchsorted(used, items.label)].tolist(),
-                    "row_id": items.row.tolist(),
-                }
-                for key, items in shown.items()
-            ],
-        }
 
     def range(self, keys: Sequence[str] | None, low_ns: int, high_ns: int) -> dict[str, Any]:
         """Totals of some time by kind of work and by op, its longest events and its iterations.

@@ -63,40 +63,13 @@ class TimelineSerializer(Serializer[Any]):
     unknown = UnknownField()
 
 
-class LaneItemsSerializer(Serializer[Any]):
-    """What a lane shows: columns of one length."""
-
-    key = CharField()
-    offset_ns = ListField(child=IntegerField(), help_text="Start after start_ns.")
-    duration_ns = ListField(child=IntegerField())
-    count = ListField(child=IntegerField(), help_text="Events; more than 1: joined short ones.")
-    busy_ns = ListField(child=IntegerField(), help_text="Sum of their durations.")
-    name = ListField(
-        child=IntegerField(), help_text="Index into names; of joined events: with most time."
-    )
-    category = ListField(
-        child=IntegerField(),
-        help_text="0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, "
-        "5 CUDA graph, -1 none.",
-    )
-    op = ListField(child=IntegerField(), help_text="Index of that event's op in names; -1: none.")
-    row_id = ListField(child=IntegerField(), help_text="Row of that event in its table.")
-
-
-class TimelineItemsSerializer(Serializer[Any]):
-    """What lanes show of some time."""
-
-    start_ns = IntegerField(help_text="Start of the first bin of the grid.")
-    stop_ns = IntegerField(help_text="End of the last bin.")
-    bin_ns = IntegerField(help_text="Shorter events that begin in one bin are joined.")
-    names = ListField(child=CharField())
-    lanes = LaneItemsSerializer(many=True)
-
-
 class RangeCategorySerializer(Serializer[Any]):
     """Work of one kind in a range of time."""
 
-    category = IntegerField(help_text="As in the items of a timeline.")
+    category = IntegerField(
+        help_text="0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, "
+        "5 CUDA graph, -1 none."
+    )
     num_events = IntegerField()
     time_ns = IntegerField(help_text="Sum of their durations within the range.")
 
@@ -160,14 +133,20 @@ class RelatedEventSerializer(RangeEventSerializer):
         help_text="launched by, launched, op (in which it was launched), forward or backward (the "
         "same call of the op in the other direction)."
     )
-    category = IntegerField(help_text="As in the items of a timeline.")
+    category = IntegerField(
+        help_text="0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, "
+        "5 CUDA graph, -1 none."
+    )
     op_type = CharField()
 
 
 class TimelineEventSerializer(RangeEventSerializer):
     """One event; what is not known, or is not of its kind, is left out or null."""
 
-    category = IntegerField(help_text="As in the items of a timeline.")
+    category = IntegerField(
+        help_text="0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, "
+        "5 CUDA graph, -1 none."
+    )
     op_type = CharField()
     related = RelatedEventSerializer(many=True)
     op_name = CharField(required=False)

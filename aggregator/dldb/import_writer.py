@@ -90,7 +90,8 @@ def write_import(
         owned: list[Future[list[Ownership | None]]] = []
 
         def own() -> list[Ownership | None]:
-            return read_all_ownership(EventStore(kept), aggregated_spans(rolled.result()[0]))
+            store = EventStore(kept, keeps_columns=False)
+            return read_all_ownership(store, aggregated_spans(rolled.result()[0]))
 
         def tables() -> Iterator[Table]:
             """The tables; once all are made, and while they are written, their owners are found."""

@@ -80,8 +80,9 @@ class EventStore:
     database is damaged.
     """
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, *, keeps_columns: bool = True) -> None:
+        """Begin without columns; those of an import are only joined, and would be kept twice."""
+        self._tables, self._keeps_columns = tables, keeps_columns
         self._columns: dict[tuple[str, str], Int64] = {}
 
     def on(self, tables: Tables) -> EventStore:
@@ -92,6 +93,8 @@ class EventStore:
 
     def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
         """Return columns of a long table in order of row id; each is read once."""
+        if not self._keeps_columns:
+            return self._tables.integers(table, names)
         missing = [name for name in names if (table, name) not in self._columns]
         if missing:
             found = self._tables.integers(table, missing)

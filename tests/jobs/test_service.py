@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
+from aggregator.jobs.celery_app import FolderBackend, app, cancel_key
 from aggregator.options import AggregationRequest
 from aggregator.system.temporary_files import process_scope
 from aggregator.texts import from_templates
@@ -597,3 +599,19 @@ def test_a_job_with_none_before_it() -> None:
     from viewer.jobs.service import jobs_before
 
     assert jobs_before(_submit(iter_start=3)) == 0
+
+
+def test_cancels_of_long_ago_are_forgotten_without_redis(tmp_path: Path) -> None:
+    backend: Any = FolderBackend(url=f"file://{tmp_path}", app=app)
+    for number, name in enumerate(("old", "new")):
+        backend.set(cancel_key(name), "1")
+        moment = time.time() - (100.0 if number == 0 else 0.0)
+        os.utime(tmp_path / cancel_key(name).decode(), (moment, moment))
+    backend.set(b"celery-task-meta-old", "{}")
+    os.utime(tmp_path / "celery-task-meta-old", (0, 0))
+
+    backend.forget_old(cancel_key(""), 50.0)
+
+    assert backend.get(cancel_key("old")) is None
+    assert backend.get(cancel_key("new")) is not None
+    assert backend.get(b"celery-task-meta-old") is not None

@@ -202,3 +202,17 @@ def test_heads_alone_are_answered_without_a_word_in_the_log(
     lines = viewer.errors()[before:].splitlines()
     messages = [json.loads(line)["message"] for line in lines if line.startswith("{")]
     assert not [message for message in messages if "body" in message]
+
+
+def test_a_refused_upload_shows_its_reason_to_clients_that_send_all_first(
+    demo_database: Path, tmp_path: Path
+) -> None:
+    env = environment(tmp_path / "state", DLPROF_MAX_PROFILE_BYTES="1000")
+    with running([demo_database], env) as viewer:
+        for _ in range(5):
+            client = http.client.HTTPConnection("127.0.0.1", port_of(viewer), timeout=LIMIT_S)
+            headers = {"Content-Type": "application/octet-stream"}
+            client.request("POST", "/api/v1/uploads/?file_name=a.sqlite", b"x" * 8_000_000, headers)
+            reply = client.getresponse()
+            assert (reply.status, json.load(reply)["error"]["code"]) == (413, "PROFILE_TOO_LARGE")
+            client.close()

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.sources.nsys.reference import COLUMNS, END, NOTE, PHASES, WORK
+from aggregator.sources.nsys.reference import BARE, COLUMNS, END, NOTE, PHASES, WORK
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, LOOPS, STEP_TIMES
 from aggregator.sources.nsys.windows import LOOP_COLUMNS
 from aggregator.system.untrusted_json import read_object
@@ -134,7 +134,7 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
         host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
         both = gpu if len(gpu) == len(host) else [None] * len(host)
         clock = str(content.get("clock") or "")
-        work = _phases(content, phase, len(host))
+        work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
         ends = _times(content, phase, "end_utc_ns", MAX_UTC_NS)
         ends_or_none = ends if len(ends) == len(host) else [None] * len(host)
         rows += [
@@ -144,9 +144,9 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _phases(content: dict[str, Any], phase: str, count: int) -> list[str]:
-    """The phase of each step without profiling, prefill or decode; empty: it has none."""
-    names = content.get(f"{phase}_phases")
+def _phases(content: dict[str, Any], count: int) -> list[str]:
+    """The phase of each bare step, prefill or decode; empty: it has none."""
+    names = content.get("bare_phases")
     if not isinstance(names, list) or len(names) != count:
         return [""] * count
     return [name if isinstance(name, str) else "" for name in names]

@@ -21,6 +21,7 @@ from aggregator.importing.gpu_memory import SNAPSHOT_SUFFIX, snapshots_of
 from aggregator.sources.formats import REPORT_SUFFIXES
 from profiler_cli.capture import processes, raw_records
 from profiler_cli.capture.collection import RANGE_HINT, Collection, Ending, plan_collection
+from profiler_cli.capture.full_memory import ADVICE, memory_was_full
 from profiler_cli.capture.gpu_samples import GpuMonitor
 from profiler_cli.capture.nsight import (
     EXPORT_SUFFIX,
@@ -199,6 +200,8 @@ def _capture(
     if problem := collection.add_to_export(export, ending.seconds):
         console.message(f"Warning: the times of bare steps could not be recorded: {problem}")
     _warn_of_size(base, console)
+    if ending.exit_code and memory_was_full(export, collection.steps):
+        console.message(ADVICE)
     if options.memory:
         _report_snapshots([path for path in snapshots_of(base) if path not in older], console)
     _report_running(environment[processes.CAPTURE_VARIABLE], console)

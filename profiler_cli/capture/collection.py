@@ -25,6 +25,7 @@ from aggregator.options import Mode
 from aggregator.sources.nsys.windows import RUN_NOTE
 from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from profiler_cli.capture import processes
+from profiler_cli.capture.full_memory import ADVICE, has_run_out
 from profiler_cli.capture.nsight import Nsys, light_switches, profile_command, split_nsys_opts
 from profiler_cli.capture.step_times import (
     Steps,
@@ -248,9 +249,12 @@ class Collection:
         else:
             when = "and no process of it was seen to use CUDA."
             hint = NO_CUDA_HINT
+        if ending.code and measured is None:
+            hint = ""
+        if ending.code and has_run_out(self.steps):
+            hint = f"{ADVICE}."
         return NotProfiledError(
-            f"Nothing was profiled: the application {ending.words} {when}",
-            hint="" if ending.code and measured is None else hint,
+            f"Nothing was profiled: the application {ending.words} {when}", hint=hint
         )
 
     def add_to_export(self, export: Path, run_s: float) -> str:

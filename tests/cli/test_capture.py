@@ -7,9 +7,11 @@ import pty
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -449,6 +451,43 @@ def test_a_crash_is_named_with_what_it_costs(bench: Bench) -> None:
     assert done.returncode == 139
     assert "ended by a signal (SIGSEGV, exit code 139): what the GPU did last" in done.stdout
     assert "dlprof_dldb.sqlite" in bench.names()
+
+
+@pytest.mark.parametrize(
+    ("at", "code", "is_said"), [(2_500, 1, True), (150, 1, False), (2_500, 0, False)]
+)
+def test_a_run_that_memory_ended_is_pointed_to_memory(
+    bench: Bench, tmp_path: Path, export: Path, at: int, code: int, is_said: bool
+) -> None:
+    """An allocation that failed is the reason if no kernel was launched after it."""
+    full = tmp_path / "bin" / "full.sqlite"
+    shutil.copy(export, full)
+    with closing(sqlite3.connect(full)) as connection, connection:
+        connection.execute("INSERT INTO StringIds VALUES (9999, 'cudaMalloc_v3020')")
+        columns = '("start", "end", globalTid, correlationId, nameId, returnValue)'
+        connection.execute(
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME {columns}"
+            f" SELECT {at}, {at + 10}, globalTid, 9999, 9999, 2 FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+            " LIMIT 1"
+        )
+    bench.environment["FAKE_EXPORT"] = str(full)
+    done = bench.run(PYTHON, "-c", f"import sys; sys.exit({code})")
+    assert done.returncode == code, done.stderr
+    assert ("The memory of the GPU was full when the application ended" in done.stdout) is is_said
+
+
+def test_a_process_that_ran_out_of_memory_early_is_pointed_to_memory(bench: Bench) -> None:
+    """Its first steps are not recorded, so it says so itself; see ``dlprof_nvtx/reference.py``."""
+    script = (
+        "import json, os, sys\nfolder = os.environ['DLPROF_REFERENCE']\n"
+        "open(f'{folder}/hold.{os.getpid()}', 'w').close()\n"
+        "text = json.dumps({'pid': os.getpid(), 'error': 'OutOfMemoryError'})\n"
+        "open(f'{folder}/steps.{os.getpid()}.json', 'w').write(text)\nsys.exit(1)\n"
+    )
+    bench.environment["FAKE_LATER"] = "1"
+    done = bench.run(*bench.script(script))
+    assert done.returncode == 1
+    assert "The memory of the GPU was full when the application ended: --memory" in done.stderr
 
 
 def test_an_application_that_duration_ended_is_a_success(bench: Bench) -> None:

@@ -160,7 +160,9 @@ def _recorded(connection: sqlite3.Connection) -> RecordedPart:
     query = "SELECT process - 1, start, stop, ended_by FROM windows ORDER BY start, stop"
     rows = connection.execute(query).fetchall()
     numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
-    return RecordedPart(*numbers, ended_by=tuple(str(row[3]) for row in rows))
+    process, start_ns, end_ns = numbers
+    ended_by = tuple(str(row[3]) for row in rows)
+    return RecordedPart(process, start_ns, end_ns, ended_by)
 
 
 class _Loader:

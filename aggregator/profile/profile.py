@@ -313,7 +313,7 @@ class Profile:
     # What a step takes without profiling.
     reference: StepReference = field(default_factory=StepReference)
     # Which part of the run was recorded.
-    part: RecordedPart = field(default_factory=RecordedPart)
+    recorded_part: RecordedPart = field(default_factory=RecordedPart)
     # Starts and ends of the times without markers by process, where their steps got names from
     # others. Unit: ns.
     unmarked: dict[int, Int64] = field(default_factory=dict)

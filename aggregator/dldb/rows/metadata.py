@@ -85,7 +85,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
             "job_rank": "" if data.profile.rank is None else str(data.profile.rank),
         }
         | _reference(data.profile.reference)
-        | _recorded(data.profile.part)
+        | _recorded(data.profile.recorded_part)
     )
 
 

@@ -90,7 +90,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield Table("model_config", _model_config(data))
     yield _key_node_candidates(data)
     yield phase_ranges(data.phases)
-    yield _windows(profile.part)
+    yield _windows(profile.recorded_part)
     yield from counter_tables(profile.counters)
     yield from _range_tables(data)
     yield from _busy_time(data)

@@ -299,7 +299,7 @@ def _assemble(
         syncs=syncs,
         waits=read_waits(schema, raw[names.SYNCS]["event"], syncs, process_keys),
         blocking_streams=read_blocking_streams(schema, process_ids),
-        part=read_windows(schema, offset_ns, process_ids),
+        recorded_part=read_windows(schema, offset_ns, process_ids),
         graphs=DeviceWork(**devices.work_columns(raw[names.GRAPHS])),
         graph_nodes=read_graph_nodes(raw, threads),
         annotations=_annotations(schema, nvtx),

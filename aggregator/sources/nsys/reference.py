@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.errors import CorruptProfileError
 from aggregator.profile.step_reference import GPU_SLOWED, LEAST_STEPS, StepReference, step_reference
@@ -20,11 +19,8 @@ WORK: Final = "work"
 END: Final = "endUtcNs"
 """End of a step since 1970; NULL: unknown. Older exports do not have it. Unit: ns."""
 NOTE: Final = "stepTimes"
-PHASES: Final = (BARE := "bare", PROFILED := "profiled", MARKED := "marked", AFTER := "after")
-"""Steps before the collection; profiled ones without markers; with markers; after a window."""
-SAME_SPEED: Final = 0.1
-"""Share by which the median of steps before a window may differ from that of those after it."""
-_Timed: TypeAlias = tuple[int, str]  # Time of a step in ns, and its phase.
+PHASES: Final = (BARE := "bare", PROFILED := "profiled", MARKED := "marked")
+"""Steps before the collection; profiled ones without markers; profiled ones with markers."""
 _MAX_ROWS: Final = 1_000_000
 _MAX_NS: Final = 1 << 53
 
@@ -41,8 +37,8 @@ def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
     except CorruptProfileError:
         # The profile is complete without these times.
         return StepReference()
-    bare: dict[object, list[tuple[int, str]]] = {}
-    after: dict[object, list[tuple[int, str]]] = {}
+    bare: dict[object, list[int]] = {}
+    phases: dict[object, list[str]] = {}
     profiled: dict[object, list[int]] = {}
     marked: dict[object, list[int]] = {}
     about: dict[object, tuple[int, str]] = {}
@@ -54,9 +50,9 @@ def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
         about[pid] = (rank if isinstance(rank, int) else -1, str(step_end or ""))
         if is_slowed:
             left_out.add(pid)
-        elif phase in (BARE, AFTER):
-            times = bare if phase == BARE else after
-            times.setdefault(pid, []).append((gpu_ns, str(of_phase or "")))
+        elif phase == BARE:
+            bare.setdefault(pid, []).append(gpu_ns)
+            phases.setdefault(pid, []).append(str(of_phase or ""))
         elif phase in (PROFILED, MARKED):
             steps = profiled if phase == PROFILED else marked
             steps.setdefault(pid, []).append(host_ns)
@@ -67,20 +63,8 @@ def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
     if len(times_ns) < LEAST_STEPS:
         times_ns = [*times_ns, *marked.get(best, ())]
     code = code or (GPU_SLOWED if best in left_out else "")
-    steps = _unprofiled(bare.get(best, []), after.get(best, []))
-    times, of_phases = [time_ns for time_ns, _ in steps], [phase for _, phase in steps]
-    return step_reference(times, times_ns, about[best][1], code, of_phases)
-
-
-def _unprofiled(before: list[_Timed], after: list[_Timed]) -> list[_Timed]:
-    """Steps without profiling: those after a window, and those before it that are as fast.
-
-    The first steps of a program may be slower than later ones; by the end of a window it is warm.
-    """
-    if len(after) < LEAST_STEPS or len(before) < LEAST_STEPS:
-        return max(before, after, key=len)
-    first, last = (statistics.median(time for time, _ in steps) for steps in (before, after))
-    return [*before, *after] if abs(first - last) <= SAME_SPEED * last else after
+    step_end, of_phases = about[best][1], phases.get(best, ())
+    return step_reference(bare.get(best, ()), times_ns, step_end, code, of_phases)
 
 
 def _rows(schema: Schema) -> list[tuple[Any, ...]]:

@@ -124,12 +124,6 @@ class NotProfiledError(NsysFailedError):
 
     code = "NOT_PROFILED"
 
-    @property
-    def application_exit_code(self) -> int:
-        """Exit code of the application."""
-        code = self.details.get("return_code")
-        return code if isinstance(code, int) else self.exit_code
-
 
 class ReportPageMissingError(ToolError):
     """The page of the HTML report was not built in this checkout."""

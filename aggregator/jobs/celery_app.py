@@ -147,7 +147,8 @@ class FolderBackend(FilesystemBackend):
     def forget_old(self, prefix: bytes, age_s: float) -> None:
         """Delete keys with a beginning that were stored so long ago."""
         oldest = time.time() - age_s
-        for path in Path(os.fsdecode(self.path)).glob(f"{prefix.decode()}*"):
+        folder: Any = self  # The types of Celery lack its attribute ``path``.
+        for path in Path(os.fsdecode(folder.path)).glob(f"{prefix.decode()}*"):
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from held_engine import Patch
+from held_engine import Patch  # type: ignore[import-not-found]  # copied beside it
 
 FULL = os.environ.get("DLPROF_TEST_FULL", "")
 IN_MEMORY_BYTES = os.environ.get("DLPROF_TEST_IN_MEMORY_BYTES", "")

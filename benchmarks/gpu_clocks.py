@@ -80,12 +80,19 @@ class ClockLog:
         return [bool(one) for one in found]
 
 
-def same_steps(times_ms: Sequence[float], bare_ms: Sequence[float]) -> slice:
-    """The steps of a program's own clock that are the bare steps; the last one waits: left out."""
-    count = len(bare_ms) - 1
-    wanted, times = np.array(bare_ms[:count]), np.array(times_ms)
-    if count < 1 or len(times) < count:
-        return slice(0, 0)
-    windows = np.lib.stride_tricks.sliding_window_view(times, count)
-    first = int(np.abs(windows - wanted).sum(axis=1).argmin())
-    return slice(first, first + count)
+def same_steps(ends_ns: Sequence[int], bare_ends_ns: Sequence[int]) -> list[int]:
+    """The steps of a program's own clock that are the bare steps, by the time of their ends.
+
+    Bare steps before the collection and those after it do not follow each other. A program ends a
+    step just after its optimizer.
+
+    Args:
+        ends_ns: Ends of the steps by the program's own clock, ascending.
+        bare_ends_ns: Ends of the bare steps.
+    """
+    own = np.array(ends_ns, dtype=np.int64)
+    if len(own) < 2:
+        return []
+    after = np.searchsorted(own, np.array(bare_ends_ns, dtype=np.int64)).clip(1, len(own) - 1)
+    is_before = np.array(bare_ends_ns) - own[after - 1] < own[after] - np.array(bare_ends_ns)
+    return sorted({int(at) for at in after - is_before})

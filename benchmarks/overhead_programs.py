@@ -28,6 +28,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._events: list[Any] = []
+        self._ends_ns: list[int] = []
         self._thread_ns: list[int] = []  # CPU time of the main thread, which launches the work.
         self._process_ns: list[int] = []  # That of all threads.
 
@@ -36,6 +37,7 @@ class Clock:
         event: Any = torch.cuda.Event(enable_timing=True)
         event.record()
         self._events.append(event)
+        self._ends_ns.append(time.time_ns())
         self._thread_ns.append(time.thread_time_ns())
         self._process_ns.append(time.process_time_ns())
 
@@ -48,7 +50,8 @@ class Clock:
         print(f"step: median {statistics.median(counted):.3f} ms ({len(counted)} steps)")
         path = os.environ.get("STEP_TIMES")
         if path and os.environ.get("RANK", "0") == "0":
-            found = {"warm_up": warm_up, "times_ms": times_ms, "end_s": end_s}
+            found: dict[str, Any] = {"warm_up": warm_up, "times_ms": times_ms, "end_s": end_s}
+            found["ends_ns"] = self._ends_ns[1:]
             for name, times_ns in (("thread", self._thread_ns), ("process", self._process_ns)):
                 found[f"{name}_ms"] = [(b - a) / 1e6 for a, b in itertools.pairwise(times_ns)]
             Path(path).write_text(json.dumps(found))
@@ -286,6 +289,125 @@ def generate(steps: int) -> None:
     clock.report(8)
 
 
+class Images64(torch.utils.data.Dataset[Any]):
+    """Small images of one color, and labels."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((3, 64, 64), index / self.count), index % 1000
+
+
+class Small:
+    """A ResNet-18 on small images: many short kernels, so that the CPU limits it."""
+
+    batch = 16
+
+    def __init__(self) -> None:
+        import torchvision
+
+        self.model = torchvision.models.resnet18(weights=None).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        self.clock = Clock()
+
+    def loader(self, batches: int) -> Any:
+        return torch.utils.data.DataLoader(Images64(self.batch * batches), batch_size=self.batch)
+
+    def train(self, loader: Any) -> None:
+        self.model.train()
+        for images, labels in loader:
+            self.optimizer.zero_grad()
+            functional.cross_entropy(self.model(images.cuda()), labels.cuda()).backward()
+            self.optimizer.step()
+            self.clock.tick()
+
+    def evaluate(self, loader: Any) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            for images, _ in loader:
+                self.model(images.cuda())
+
+
+def sanity_check(steps: int) -> None:
+    """Look at two batches of the validation first, as Lightning does, then train."""
+    small = Small()
+    small.evaluate(small.loader(2))
+    small.train(small.loader(steps))
+    small.clock.report(8)
+
+
+def short_epochs(steps: int, batches: int = 12) -> None:
+    """Train in epochs of few batches, each with an evaluation after it."""
+    small = Small()
+    train, test = small.loader(batches), small.loader(6)
+    for _ in range(steps // batches):
+        small.train(train)
+        small.evaluate(test)
+    small.clock.report(8)
+
+
+def uneven_loaders(steps: int) -> None:
+    """Train with batches of a long loader and of a short one, which begins again and again."""
+    small = Small()
+    short = itertools.chain.from_iterable(small.loader(7) for _ in itertools.count())
+    pairs = zip(small.loader(steps), short, strict=False)
+    small.train((torch.cat([a, b]), torch.cat([c, d])) for (a, c), (b, d) in pairs)
+    small.clock.report(8)
+
+
+def reduce_overhead(steps: int) -> None:
+    """Train a GPT that is compiled to CUDA graphs."""
+    torch.set_float32_matmul_precision("high")
+    model = torch.compile(GPT(512, 6, lambda: _mlp(512, 4)).cuda(), mode="reduce-overhead")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+    clock = Clock()
+    for tokens in itertools.islice(_batches(4, 256), steps):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(tokens.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        clock.tick()
+    clock.report(40)
+
+
+def lightning(steps: int) -> None:
+    """Train with Lightning, which checks the validation first and evaluates after each epoch."""
+    try:
+        import lightning.pytorch as framework
+    except ImportError:
+        import pytorch_lightning as framework
+
+    small = Small()
+
+    class Module(framework.LightningModule):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = small.model
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            return functional.cross_entropy(self.model(batch[0]), batch[1])
+
+        def validation_step(self, batch: Any, _: int) -> None:
+            self.model(batch[0])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.01)
+
+        def on_train_batch_end(self, *_: object) -> None:
+            small.clock.tick()
+
+    epochs = 4
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer_ = framework.Trainer(max_epochs=epochs, accelerator="gpu", devices=1, **quiet)
+    trainer_.fit(Module(), small.loader(steps // epochs), small.loader(8))
+    small.clock.report(8)
+
+
 PROGRAMS: dict[str, Callable[[int], None]] = {
     "resnet50_amp": lambda steps: resnet(steps, amp=True),
     "resnet50_fp32": lambda steps: resnet(steps, amp=False),
@@ -296,6 +418,11 @@ PROGRAMS: dict[str, Callable[[int], None]] = {
     "ddp": lambda steps: gpt(steps, "ddp"),
     "trainer": trainer,
     "generate": generate,
+    "sanity_check": sanity_check,
+    "short_epochs": short_epochs,
+    "uneven_loaders": uneven_loaders,
+    "reduce_overhead": reduce_overhead,
+    "lightning": lightning,
 }
 
 

@@ -31,7 +31,7 @@ _LENGTHS = (
 )
 """Length of each iteration and the time of its kernels: whether the GPU itself was slower."""
 _TIMES = (
-    "SELECT phase, hostNs, gpuNs FROM {table} WHERE pid ="
+    'SELECT phase, hostNs, gpuNs, "endUtcNs" FROM {table} WHERE pid ='
     " (SELECT pid FROM {table} ORDER BY rank, pid LIMIT 1) ORDER BY phase, number"
 )
 """Steps of the first rank, whose program writes its own clock."""

@@ -108,9 +108,10 @@ def test_steps_of_a_slowed_gpu_are_found() -> None:
 
 
 def test_bare_steps_are_found_in_the_clock_of_the_program() -> None:
-    times_ms = [50.0, 10.0, 11.0, 12.0, 10.5, 11.5, 900.0, 15.0]
-    assert same_steps(times_ms, [11.01, 12.02, 10.49, 11.5, 12.5]) == slice(2, 6)
-    assert same_steps([1.0], [1.0, 1.0, 1.0]) == slice(0, 0)
+    ends_ns = [10, 20, 30, 40, 50, 60]
+    assert same_steps(ends_ns, [19, 31, 58]) == [1, 2, 5]
+    assert same_steps([1], [1, 2]) == []
+    assert same_steps(ends_ns, []) == []
 
 
 def test_costs_have_a_column_for_each_kind() -> None:

@@ -384,7 +384,7 @@ def lightning(steps: int) -> None:
 
     small = Small()
 
-    class Module(framework.LightningModule):  # type: ignore[misc,name-defined]
+    class Module(framework.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.model = small.model

@@ -288,7 +288,7 @@ class ComparedSGD(torch.optim.SGD):
     def __eq__(self, other: object) -> bool:
         raise TypeError("not comparable")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
 
 @program
@@ -329,11 +329,11 @@ class Shadowing(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(4, 2)
-        self.children = [1, 2]  # type: ignore[assignment]
-        self.named_modules = "mine"  # type: ignore[assignment]
-        self.modules = {}  # type: ignore[assignment]
+        self.children = [1, 2]
+        self.named_modules = "mine"
+        self.modules: Any = {}
 
-    def parameters(self, kind: str) -> Any:  # type: ignore[override]
+    def parameters(self, kind: str) -> Any:
         raise LookupError(kind)
 
     def forward(self, x: Any) -> Any:
@@ -447,7 +447,7 @@ class Static(nn.Module):
         self.linear = nn.Linear(4, 2)
 
     @staticmethod
-    def __call__(x: Any) -> Any:  # type: ignore[override]
+    def __call__(x: Any) -> Any:
         return x * 2
 
 
@@ -455,7 +455,7 @@ class ByClass(Static):
     """A module whose call is a method of its class."""
 
     @classmethod
-    def __call__(cls, x: Any) -> Any:  # type: ignore[override]
+    def __call__(cls, x: Any) -> Any:
         return cls.__name__, x * 3
 
 
@@ -645,7 +645,7 @@ def pickled_by_value() -> None:
         return
     main = sys.modules["__main__"]
     exec(_MAIN, vars(main))
-    model = main.Mine()  # type: ignore[attr-defined]
+    model = main.Mine()
     with torch.no_grad():
         for _ in range(30):
             model(batch())
@@ -665,7 +665,7 @@ def pickled_by_value() -> None:
 # --- data loaders ---------------------------------------------------------------------------------
 
 
-class Numbers(torch.utils.data.Dataset):  # type: ignore[type-arg]
+class Numbers(torch.utils.data.Dataset):
     """Twelve numbers."""
 
     def __len__(self) -> int:
@@ -675,7 +675,7 @@ class Numbers(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return torch.full((4,), float(at))
 
 
-class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+class Stream(torch.utils.data.IterableDataset):
     """Numbers without a length."""
 
     def __iter__(self) -> Iterator[Any]:
@@ -733,7 +733,7 @@ def _in_child(queue: Any) -> None:
 @program
 def child_processes() -> None:
     for method in ("fork", "spawn"):
-        context = multiprocessing.get_context(method)
+        context: Any = multiprocessing.get_context(method)
         queue: Any = context.Queue()
         process = context.Process(target=_in_child, args=(queue,))
         process.start()
@@ -884,13 +884,13 @@ def patched_calls() -> None:
         seen.append(type(self).__name__)
         return first(self, *args, **kwargs)
 
-    nn.Module.__call__ = theirs  # type: ignore[method-assign]
+    nn.Module.__call__ = theirs
     show(train(Net()))
-    nn.Module.__call__ = first  # type: ignore[method-assign]
+    nn.Module.__call__ = first
     show(train(Net(), steps=30), seen)
     saved = nn.Module.__call__
     show(train(Net(), steps=30))
-    nn.Module.__call__ = saved  # type: ignore[method-assign]
+    nn.Module.__call__ = saved
     show(train(Net(), steps=5))
 
 
@@ -1010,7 +1010,7 @@ class Breaking(nn.Module):
         names = {"Block": Block, "torch": torch}
         for at in range(12):
             exec(_LAYER.format(at=at), names)
-        self.layers = nn.ModuleList([names[f"Layer{at}"]() for at in range(12)])  # type: ignore[operator]
+        self.layers = nn.ModuleList([names[f"Layer{at}"]() for at in range(12)])
 
     def forward(self, x: Any) -> Any:
         for layer in self.layers:

@@ -84,7 +84,7 @@ def begin(phase: str, folder: Path) -> Ranges:
     ranges = Ranges()
     assert control.init(backend=ranges)
     # Real ranges are written by C functions, which TorchDynamo does not see.
-    skip = guard._find_skip()
+    skip: Any = guard._find_skip()
     for method in (Ranges.push, Ranges.pop):
         skip(method.__code__)
     return ranges

@@ -390,7 +390,10 @@ class Reference:
         if not loops:
             return found
         key = max(loops, key=lambda one: (loops[one].recorded_ns, loops[one].outside_ns))
-        return {**found, **self._of_loop(key, loops[key])}
+        found.update(self._of_loop(key, loops[key]))
+        if len(found["bare"]["host_ns"]) >= LEAST_STEPS:
+            found["reason"] = ""  # Why the first steps could not be timed matters no more.
+        return found
 
     def _of_loop(self, key: tuple[str, int], loop: Loop) -> dict[str, Any]:
         """The steps of a loop; of the first one also those before the collection began."""

@@ -143,7 +143,7 @@ class Reference:
         return any(self._path(f"{LOOP}.{pid}").exists() for pid in _ancestors())
 
     def _note_loop(self) -> None:
-        """Tell processes that this one starts that it has a loop."""
+        """Say, to processes that this one starts, that it has a loop."""
         if self.folder and not self.has_loop:
             self.has_loop = True
             self._write_file(f"{LOOP}.{self.pid}", "")
@@ -455,7 +455,7 @@ def _name_of(clock: str, owner: Any) -> str:
 
 
 def _ancestors() -> set[int]:
-    """Processes that started this one, as far as the system tells."""
+    """Processes that started this one, as far as the system knows."""
     found: set[int] = set()
     pid = os.getppid()
     while pid > 1 and pid not in found:

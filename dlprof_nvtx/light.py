@@ -56,7 +56,9 @@ class Light:
     def begin(self) -> None:
         """Count steps from now on, which have markers."""
         self.limit = MARKED_STEPS.get(os.environ.get(DETAIL_VARIABLE, ""), 0)
-        if STATE.call_sites or REFERENCE.reason == "few_batches":
+        # All of them may be few steps, unless a window follows the loops that come.
+        is_short = REFERENCE.reason == "few_batches" and not WINDOWS.is_active
+        if STATE.call_sites or is_short:
             self.limit = 0
         if self.limit and not REFERENCE.bare:
             self.limit += UNREADY_STEPS

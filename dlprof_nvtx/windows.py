@@ -28,7 +28,8 @@ BARE_STEPS, BARE_NS, MOST_BARE, SLOW_NS = 20, 1_000_000_000, 200, 10_000_000_000
 of slow steps suffice."""
 MOST_WINDOWS, MOST_WINDOWS_IN_ALL = 4, 12
 """Windows of a loop, and of the process."""
-MOST_LOOPS = 16
+MOST_LOOPS, OTHERS = 16, ("", 0)
+"""So many loops have a count of their own; further ones are counted together, and get no window."""
 SWITCHED = 4
 """Another loop runs when so many of its steps end, and none of the one before."""
 MOST_INTERRUPTED = 3
@@ -46,6 +47,7 @@ class Loop:
         self.last_ns = 0  # End of its last step; 0: what comes is no step that was seen whole.
         self.steps = self.recorded_ns = self.named_ns = 0  # Of its windows.
         self.windows = 0
+        self.was_complete = False  # Whether it had enough steps before the window that is open.
         self.outside_steps = self.outside_ns = 0
         self.profiled: list[tuple[int, int, bool]] = []  # Length, end, and whether it has markers.
         self.bare: list[tuple[int, int]] = []  # Length and end of steps without profiling.
@@ -113,6 +115,8 @@ class Windows:
         """
         if self.is_active and not self.is_attached:
             self.is_attached, self._begin_ns = True, time.perf_counter_ns()
+            for loop in self.loops.values():
+                loop.was_complete = self._has_enough(loop)
             if clock:
                 self._enter((clock, owner), name)
 
@@ -147,6 +151,8 @@ class Windows:
 
     def _follow(self, key: tuple[str, int], name: str) -> Loop | None:
         """Return the loop whose step ends; None if it is a part of one that runs."""
+        if key not in self.loops and len(self.loops) >= MOST_LOOPS:
+            key, name = OTHERS, "other loops"
         loop, current = self.loops.get(key), self.current
         if loop is not None and loop is current:
             self._waiting = None
@@ -184,11 +190,9 @@ class Windows:
             self._nested.add(key)
         return key in self._nested
 
-    def _enter(self, key: tuple[str, int], name: str) -> Loop | None:
+    def _enter(self, key: tuple[str, int], name: str) -> Loop:
         loop = self.loops.get(key)
         if loop is None:
-            if len(self.loops) >= MOST_LOOPS:
-                return None
             loop = self.loops[key] = Loop(self._name(name), key[0])
         self._waiting, self.current = None, loop
         loop.ticks = loop.last_ns = 0
@@ -218,19 +222,25 @@ class Windows:
             self.must_detach = True
 
     def _is_complete(self, loop: Loop, now_ns: int) -> bool:
+        passed_ns = now_ns - self._begin_ns
+        if self.wanted is None and passed_ns >= LONGEST_NS and loop.steps >= LEAST_STEPS:
+            return True
+        if loop.was_complete and loop is not self._opener:
+            return False  # The window is one for another loop.
         if self.wanted is not None:
             return loop.steps >= self.wanted
-        if now_ns - self._begin_ns >= LONGEST_NS and loop.steps >= LEAST_STEPS:
-            return True
         # A further window is one for names, or completes the one before.
         steps = WINDOW_STEPS * max(1, loop.windows if not loop.is_named else 1)
-        return loop.steps >= steps and now_ns - self._begin_ns >= WINDOW_NS
+        return loop.steps >= steps and passed_ns >= WINDOW_NS
+
+    def _has_enough(self, loop: Loop) -> bool:
+        return loop.steps >= (self.wanted if self.wanted is not None else WINDOW_STEPS)
 
     def _wants_window(self, loop: Loop) -> bool:
-        if loop.windows >= MOST_WINDOWS or len(self.done) >= MOST_WINDOWS_IN_ALL:
+        is_over = loop.windows >= MOST_WINDOWS or len(self.done) >= MOST_WINDOWS_IN_ALL
+        if is_over or loop is self.loops.get(OTHERS):
             return False
-        wanted = self.wanted if self.wanted is not None else WINDOW_STEPS
-        return loop.steps < wanted or not loop.is_named
+        return not self._has_enough(loop) or not loop.is_named
 
     def _note_outside(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
         if gap_ns:

@@ -255,6 +255,33 @@ def test_another_optimizer_is_another_loop(start: Start) -> None:
     assert [window["loop"] for window in written["windows"]] == ["SGD", "SGD[2]"]
 
 
+def test_loops_beyond_the_most_are_counted_together(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "MOST_LOOPS", 2)
+    found = start()
+    kept = [Training() for _ in range(6)]
+    for training in kept:
+        training.train(30)
+    written = found.written()
+    assert [loop["loop"] for loop in written["loops"]] == ["SGD", "SGD[2]", "other loops"]
+    steps = sum(loop["steps"] for loop in [*written["outside"], *written["windows"]])
+    # Some of each change are of no loop yet.
+    assert steps > 6 * 30 - 6 * windows.SWITCHED - 4
+
+
+def test_window_of_a_loop_outlasts_what_has_had_one(start: Start) -> None:
+    found, training = start(), Training()
+    training.evaluate(BEFORE + WINDOW_STEPS + BARE_STEPS + 10)
+    assert found.calls == ["begin", "detach"]
+    for _ in range(20):
+        training.train(9)
+        training.evaluate(5)
+    second = found.written()["windows"][1]
+    assert second["loop"] == "SGD"
+    assert second["steps"] > WINDOW_STEPS
+
+
 def test_each_new_shape_in_a_window_is_marked(start: Start) -> None:
     found = start()
     Training().train(BEFORE + WINDOW_STEPS + 5, rows=lambda at: 1 + at)
@@ -292,6 +319,7 @@ def test_sanity_check_of_few_batches_leaves_the_training_its_bare_steps(start: S
     written = found.written()
     assert written["loop"] == "SGD"
     assert written["reason"] == ""
+    assert len(written["profiled"]["host_ns"]) > WINDOW_STEPS // 2
     assert len(written["bare"]["host_ns"]) == BARE_STEPS
     assert found.calls == ["begin", "detach"]
 

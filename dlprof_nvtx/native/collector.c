@@ -29,13 +29,32 @@
 #define REFERENCE_VARIABLE "DLPROF_REFERENCE"
 #define FLUSH_MS 1000
 #define UNWATCHED_MS 50 /* How often a folder is read whose changes the system does not report. */
+#define MOST_WAIT_S 2   /* Whatever becomes of CUPTI, the program stands still no longer. */
 
 static char folder[PATH_MAX];
-static int is_initialized, has_folder;
-static _Atomic int ended = -1, has_begun, must_end, is_finished;
+static _Atomic int is_initialized, has_folder;
+static _Atomic int woken = -1, has_begun, must_end, is_finished;
 static _Atomic int decides; /* whether the program itself has said when to record */
 static struct window_record window; /* the one that is open, if it has a start */
 static pthread_mutex_t control_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What the program asks the thread of the collector for, which alone calls CUPTI then. */
+enum request { NOTHING, BEGIN, DETACH };
+static pthread_mutex_t request_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
+static struct {
+    enum request request;
+    int is_waited_for, has_answer, answer;
+} asked; /* by one thread at a time */
+static int has_thread;
+
+static struct timespec limit(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    time.tv_sec += MOST_WAIT_S;
+    return time;
+}
 
 static void lock(void)
 {
@@ -167,7 +186,17 @@ static int locked_begin(void)
 static void end(enum window_end how)
 {
     char name[32];
-    lock();
+    static _Atomic int is_stuck;
+    struct timespec until = limit();
+    /* The thread that has the lock may wait for CUPTI for ever; the program must end. */
+    if (is_stuck)
+        return;
+    nvtx_enter();
+    if (pthread_mutex_timedlock(&control_lock, &until)) {
+        is_stuck = 1;
+        nvtx_leave();
+        return;
+    }
     if (!is_finished && has_begun) {
         close_window(how);
         nvtx_end();
@@ -187,19 +216,80 @@ static void end_at_exit(void)
     end(WINDOW_PROGRAM_ENDED);
 }
 
+static void wake(void)
+{
+    uint64_t one = 1;
+    if (woken >= 0 && write(woken, &one, sizeof one) < 0)
+        return; /* The thread looks at its next turn. */
+}
+
 /* The program calls cudaProfilerStart, and -Stop: CUPTI may not be detached inside its callback, so
    the thread of the collector ends the window. */
 static void on_range(int is_start)
 {
-    uint64_t one = 1;
     if (is_start) {
         locked_begin();
         return;
     }
     output_is_on = 0;
     must_end = 1;
-    if (ended >= 0 && write(ended, &one, sizeof one) < 0)
-        return; /* The thread sees it at its next turn. */
+    wake();
+}
+
+static int detach(void)
+{
+    lock();
+    close_window(WINDOW_DETACHED);
+    unlock();
+    return 1;
+}
+
+/* Do what the program has asked for. If it has not waited for the answer, it knows of no window. */
+static void do_request(void)
+{
+    enum request request;
+    int result;
+    pthread_mutex_lock(&request_lock);
+    request = asked.request;
+    pthread_mutex_unlock(&request_lock);
+    if (request == NOTHING)
+        return;
+    result = request == BEGIN ? locked_begin() : detach();
+    pthread_mutex_lock(&request_lock);
+    while (request == BEGIN && result && !asked.is_waited_for) {
+        pthread_mutex_unlock(&request_lock);
+        result = !detach();
+        pthread_mutex_lock(&request_lock);
+    }
+    asked.has_answer = 1;
+    asked.answer = result;
+    asked.request = NOTHING;
+    pthread_cond_broadcast(&answered);
+    pthread_mutex_unlock(&request_lock);
+}
+
+/* Ask the thread of the collector, and wait for it, but not for ever. */
+static int ask(enum request request)
+{
+    struct timespec until = limit();
+    int result = 0, is_late = 0;
+    pthread_mutex_lock(&request_lock);
+    /* One asks after the other. Where none waits for what was asked, CUPTI hangs: why wait again? */
+    while (asked.is_waited_for && has_thread && !is_late)
+        is_late = pthread_cond_timedwait(&answered, &request_lock, &until);
+    if (asked.request == NOTHING && !asked.is_waited_for && has_thread) {
+        asked.request = request;
+        asked.is_waited_for = 1;
+        asked.has_answer = 0;
+        wake();
+        while (!asked.has_answer && has_thread && !is_late)
+            is_late = pthread_cond_timedwait(&answered, &request_lock, &until);
+        asked.is_waited_for = 0;
+        result = asked.has_answer && asked.answer;
+        pthread_cond_broadcast(&answered);
+    }
+    pthread_mutex_unlock(&request_lock);
+    return result;
 }
 
 /* Begin with CUDA in a process that has no markers to decide, for this process alone. One with
@@ -223,8 +313,10 @@ static void begin_with_cuda(void)
 static void wait_for_change(int watch)
 {
     char events[4096];
-    struct pollfd files[] = {{ended, POLLIN, 0}, {watch, POLLIN, 0}};
+    struct pollfd files[] = {{woken, POLLIN, 0}, {watch, POLLIN, 0}};
     poll(files, 2, watch < 0 ? UNWATCHED_MS : FLUSH_MS);
+    if (woken >= 0 && read(woken, events, sizeof(uint64_t)) < 0)
+        events[0] = 0; /* It was not woken. */
     while (watch >= 0 && read(watch, events, sizeof events) > 0)
         ;
 }
@@ -241,6 +333,7 @@ static void *control(void *unused)
         watch = -1;
     }
     while (!is_finished) {
+        do_request();
         /* With the records nothing is gained any more, and the program shall run at its own speed. */
         if (has_begun && output_has_failed)
             end(WINDOW_FAILED);
@@ -261,6 +354,10 @@ static void *control(void *unused)
     }
     if (watch >= 0)
         close(watch);
+    pthread_mutex_lock(&request_lock);
+    has_thread = 0;
+    pthread_cond_broadcast(&answered);
+    pthread_mutex_unlock(&request_lock);
     return NULL;
 }
 
@@ -274,10 +371,13 @@ static void start_control(void)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    has_thread = 1;
     errno = pthread_create(&thread, &attributes, control, NULL);
-    if (errno)
+    if (errno) {
+        has_thread = 0;
         output_fail("problem");
+    }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -286,10 +386,14 @@ static void start_control(void)
 static void forget(void)
 {
     pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
-    control_lock = unlocked;
-    if (ended >= 0)
-        close(ended);
-    ended = -1;
+    pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
+    control_lock = request_lock = unlocked;
+    answered = fresh;
+    memset(&asked, 0, sizeof asked);
+    has_thread = 0;
+    if (woken >= 0)
+        close(woken);
+    woken = -1;
     is_initialized = 0;
     is_finished = has_begun = must_end = decides = 0;
     window.start = 0;
@@ -298,27 +402,29 @@ static void forget(void)
     cupti_forget();
 }
 
+/* Where it is initialized already, nothing waits for the lock: the one who holds it may wait for
+   CUPTI, and this is called in each thread. */
 static void init(void)
 {
     static int is_registered;
-    int is_first;
-    lock();
-    is_first = !is_initialized;
-    if (is_first) {
-        const char *given = getenv(FOLDER_VARIABLE);
-        is_initialized = 1;
-        has_folder = output_init(given);
-        if (has_folder) {
-            snprintf(folder, sizeof folder, "%s", given);
-            if (!is_registered) {
-                is_registered = 1;
-                pthread_atfork(NULL, NULL, forget);
-                atexit(end_at_exit);
+    if (!is_initialized) {
+        lock();
+        if (!is_initialized) {
+            const char *given = getenv(FOLDER_VARIABLE);
+            has_folder = output_init(given);
+            if (has_folder) {
+                snprintf(folder, sizeof folder, "%s", given);
+                if (!is_registered) {
+                    is_registered = 1;
+                    pthread_atfork(NULL, NULL, forget);
+                    atexit(end_at_exit);
+                }
+                start_control();
             }
-            start_control();
+            is_initialized = 1;
         }
+        unlock();
     }
-    unlock();
     if (has_folder && must_begin())
         locked_begin();
 }
@@ -348,15 +454,12 @@ int dlprof_collector_begin(void)
 {
     decides = 1;
     init();
-    return locked_begin();
+    return ask(BEGIN);
 }
 
 int dlprof_collector_detach(void)
 {
     decides = 1;
     init();
-    lock();
-    close_window(WINDOW_DETACHED);
-    unlock();
-    return 1;
+    return !has_folder || is_finished || ask(DETACH);
 }

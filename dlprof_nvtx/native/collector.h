@@ -19,8 +19,11 @@ EXPORTED int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t));
 EXPORTED int dlprof_collector_begin(void);
 
 /* Record no more, and take CUPTI out of the process; 1: done, or nothing was to be done. Waits for
-   work that is on its way, for a second at most. Both may be called any number of times, by any
-   thread, but not by a handler of a signal nor while this thread is inside a call of CUDA. */
+   work that is on its way, for a second at most.
+
+   Both may be called any number of times, by any thread, but not by a handler of a signal nor while
+   this thread is inside a call of CUDA. The thread of the collector does the work: if CUPTI does not
+   return, they do after two seconds, and say 0. */
 EXPORTED int dlprof_collector_detach(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef void (*callback)(void *, int, uint32_t, const void *);
 static callback subscriber;
@@ -47,6 +48,14 @@ static void must_live(void)
         raise(SIGSEGV);
 }
 
+/* As a CUPTI that waits for ever. */
+static void may_hang(const char *where)
+{
+    const char *hangs = getenv("FAKE_HANGS");
+    while (hangs && !strcmp(hangs, where))
+        sleep(1);
+}
+
 static size_t size_of(int kind)
 {
     size_t at;
@@ -70,6 +79,7 @@ int cuptiSubscribe(void **handle, callback function, void *data)
 {
     (void)data;
     must_live();
+    may_hang("subscribe");
     if (getenv("FAKE_SUBSCRIBED") || has_other || subscriber)
         return ERROR_OTHER_SUBSCRIBER;
     *handle = &subscriber;
@@ -172,6 +182,7 @@ int cuptiActivityFlushAll(uint32_t flag)
 {
     size_t at;
     must_live();
+    may_hang("flush");
     pthread_mutex_lock(&lock);
     for (at = 0; at < sizeof incomplete / sizeof *incomplete && !incomplete[at]; at++)
         ;
@@ -186,6 +197,7 @@ int cuptiFinalize(void)
     must_live();
     if (!at_exit_site)
         abort(); /* the real one may crash */
+    may_hang("finalize");
     pthread_mutex_lock(&lock);
     subscriber = NULL;
     memset(watched_graphs, 0, sizeof watched_graphs);

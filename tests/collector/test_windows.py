@@ -166,6 +166,29 @@ assert fake.fake_finalized() == 30
     assert [window.ended_by for window in found.windows] == ["detach"] * 30
 
 
+@pytest.mark.parametrize("where", ["subscribe", "finalize"])
+def test_a_cupti_that_hangs_does_not_hold_the_program_up(program: Program, where: str) -> None:
+    """It waits two seconds, for what hangs first and at the end."""
+    script = f"""{STEPS}
+print(begin())
+steps(b"kernel", 1)
+print(detach())
+began = time.monotonic()
+print(begin(), detach())
+thread = threading.Thread(target=steps, args=(b"thread", 1))
+thread.start()
+thread.join()
+assert time.monotonic() - began < 1
+"""
+    done = program.run(script, begins=False, more={"FAKE_HANGS": where})
+    first = 0 if where == "subscribe" else 1
+    assert (done.returncode, done.stdout) == (0, f"{first}\n0\n0 0\n"), done.stderr
+    found = program.read()
+    # What was recorded is in the file before CUPTI is detached.
+    assert [window.ended_by for window in found.windows] == ["detach"] * first
+    assert len(found.columns[kinds.KERNEL]) == first
+
+
 def test_begin_and_detach_may_be_repeated(program: Program) -> None:
     script = f"""{STEPS}
 assert detach() == 1

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +29,13 @@ from aggregator.sources.collector import records as kinds
 from profiler_cli.capture.native import build_library, find_cupti
 from tests.gpu.harmless_programs import CUDA, PYTHON, WINDOWS
 
-MOST_S: Final = 120
+MOST_S: Final = 60
+MOST_WINDOWS_S: Final = 40
+MOST_STACKS_S: Final = 20
+HANGS: Final = 1000
+"""In place of the exit code of a program that had to be killed."""
 LATE_S: Final = (0.2, 4.0)
+WINDOW_KINDS: Final = ("plain", "graph", "profiler")
 BARE, COLLECTED = "bare", "collected"
 UNWANTED: Final = ("INTERNAL ASSERT", "Segmentation fault", "terminate called")
 
@@ -70,7 +76,7 @@ class Bench:
             result["DLPROF_COLLECT_CUPTI"] = str(self.cupti)
         return result
 
-    def run(self, command: list[str], *, begin_s: float | None) -> Run:
+    def run(self, command: list[str], *, begin_s: float | None, most_s: float = MOST_S) -> Run:
         """Run a program; with the collector if it says when to begin."""
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             records = None if begin_s is None else Path(name)
@@ -85,26 +91,59 @@ class Bench:
                 ) as process,
             ):
                 try:
-                    if records is not None and begin_s:
-                        _wait(process, begin_s)
+                    if records is not None and begin_s and not _ends(process, begin_s):
                         (records / "started").touch()
-                    code = process.wait(MOST_S)
+                    code = process.wait(max(0.1, most_s - (time.monotonic() - began)))
+                    stacks = ""
                 except subprocess.TimeoutExpired:
+                    stacks = _stacks(process.pid)
                     process.kill()
-                    code = 1000  # It hangs.
+                    code = HANGS
                 output.seek(0)
                 errors.seek(0)
-                run = Run(code, output.read(), errors.read(), time.monotonic() - began)
+                text = errors.read() + stacks
+                run = Run(code, output.read(), text, time.monotonic() - began)
             if records is not None:
                 _read(records, run)
             return run
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        return
+        return False
+    return True
+
+
+def _stacks(pid: int) -> str:
+    """Where the threads of a process that hangs are, as far as this machine can tell."""
+    found = [f"\nIt hangs: process {pid}"]
+    for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
+        texts = []
+        for name in ("comm", "wchan", "syscall"):
+            try:
+                texts.append((task / name).read_text().strip())
+            except OSError:
+                texts.append("?")
+        found.append(f"{task.name} {' '.join(texts)}")
+    debugger = shutil.which("gdb") or shutil.which("cuda-gdb")
+    if debugger:
+        words = [debugger, "-p", str(pid), "-batch", "-ex", "thread apply all bt 25"]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=MOST_STACKS_S,
+                check=False,
+            )
+            found.append(done.stdout[-12_000:])
+        except subprocess.TimeoutExpired:
+            found.append(f"{debugger} hangs as well")
+    return "\n".join(found)
 
 
 def _read(folder: Path, run: Run) -> None:
@@ -161,16 +200,23 @@ def _jobs(
 
 
 def run_all(
-    bench: Bench, programs: Mapping[str, list[str]], options: argparse.Namespace
+    bench: Bench, programs: Mapping[str, list[str]], options: argparse.Namespace, limit: float
 ) -> dict[str, dict[str, list[Run]]]:
     """Run everything, several at once, until it is done or the time is over."""
     found: dict[str, dict[str, list[Run]]] = {name: {BARE: [], COLLECTED: []} for name in programs}
-    limit = time.monotonic() + options.limit
 
     def one(job: tuple[str, str, float | None]) -> None:
         name, kind, begin_s = job
-        if time.monotonic() < limit:
-            found[name][kind].append(bench.run(programs[name], begin_s=begin_s))
+        left_s = limit - time.monotonic()
+        if left_s > 0:
+            run = bench.run(programs[name], begin_s=begin_s, most_s=min(MOST_S, left_s + 10))
+            found[name][kind].append(run)
+            how = "bare" if begin_s is None else f"begin {begin_s:.1f} s"
+            note = f" {run.notes}" if run.notes else ""
+            what = f"code {run.code}, {run.kernels} kernels, {run.seconds:.1f} s"
+            print(f"{name}, {how}: {what}{note}", flush=True)
+            if run.code == HANGS:
+                print(run.errors[-14_000:], flush=True)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         jobs = _jobs(list(programs), options.runs, options.bare, options.seed)
@@ -215,31 +261,33 @@ def _median(runs: list[Run]) -> float | None:
     return round(statistics.median(run.seconds for run in runs), 2) if runs else None
 
 
-def check_windows(bench: Bench) -> list[dict[str, Any]]:
+def check_windows(bench: Bench, limit: float) -> list[dict[str, Any]]:
     """Let three programs attach and detach the collector."""
     found = []
-    for kind in ("plain", "graph", "profiler"):
-        command = [bench.python, str(bench.folder / "windows.py"), kind]
+    for kind in WINDOW_KINDS:
+        left_s = limit - time.monotonic()
+        if left_s <= 0:
+            print(f"windows, {kind}: no time is left", flush=True)
+            continue
+        command = [bench.python, "-X", "faulthandler", str(bench.folder / "windows.py"), kind]
         # Without `started` the program alone decides.
-        run = bench.run(command, begin_s=MOST_S)
-        try:
-            times = json.loads(run.output.splitlines()[-1])
-        except (ValueError, IndexError):
-            times = {"errors": run.errors[-2000:]}
-        found.append(
-            {
-                "kind": kind,
-                "code": run.code,
-                "kernels": run.kernels,
-                "windows": run.windows,
-                "notes": run.notes,
-                **times,
-            }
-        )
+        most_s = min(MOST_WINDOWS_S, left_s)
+        run = bench.run(command, begin_s=2 * MOST_WINDOWS_S, most_s=most_s)
+        times: dict[str, Any] = {}
+        for line in run.output.splitlines():
+            with suppress(ValueError):
+                times |= json.loads(line)
+        if run.code:
+            times["errors"] = run.errors[-14_000:]
+        one = {"kind": kind, "code": run.code, "kernels": run.kernels, "windows": run.windows}
+        found.append({**one, "notes": run.notes, **times})
+        print(f"\nwindows, {kind}:", flush=True)
+        for name, value in found[-1].items():
+            print(f"  {name}: {value}", flush=True)
     return found
 
 
-def print_table(rows: list[dict[str, Any]], windows: list[dict[str, Any]]) -> None:
+def print_table(rows: list[dict[str, Any]]) -> None:
     """Print what was found as text."""
     columns = ("bare", "collected", "other", "unwanted_messages", "bare_s", "collected_s")
     print(
@@ -252,10 +300,6 @@ def print_table(rows: list[dict[str, Any]], windows: list[dict[str, Any]]) -> No
         print(f"{row['program'] + skipped:36} {cells}  {more}")
         for example in row["examples"]:
             print(f"    {example['code']}: {example['output']!r} {example['errors'][-600:]!r}")
-    for one in windows:
-        print(f"\nwindows, {one.pop('kind')}:")
-        for name, value in one.items():
-            print(f"  {name}: {value}")
 
 
 def main() -> int:
@@ -263,7 +307,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=200, help="with the collector, in all")
     parser.add_argument("--bare", type=int, default=2, help="without it, of each program")
-    parser.add_argument("--limit", type=float, default=360, help="no run begins later (s)")
+    parser.add_argument("--limit", type=float, default=360, help="of everything (s)")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     parser.add_argument("--python", default=sys.executable, help="of the programs")
     parser.add_argument("--only", default="", help="programs whose name contains this")
@@ -276,15 +320,16 @@ def main() -> int:
         bench = Bench(Path(name), options.python, Path(library), find_cupti(options.python))
         programs = {k: v for k, v in make_programs(bench).items() if options.only in k}
         began = time.monotonic()
-        # First, while the machine does nothing else: it times steps.
-        windows = [] if options.no_windows else check_windows(bench)
-        found = run_all(bench, programs, options)
-    rows = [judge(name, runs) for name, runs in found.items()]
+        of_windows_s = 0 if options.no_windows else len(WINDOW_KINDS) * MOST_WINDOWS_S / 2
+        found = run_all(bench, programs, options, began + options.limit - of_windows_s)
+        rows = [judge(name, runs) for name, runs in found.items()]
+        print_table(rows)
+        # Last, while the machine does nothing else: it times steps.
+        windows = [] if options.no_windows else check_windows(bench, began + options.limit)
     seconds = round(time.monotonic() - began)
     if options.json is not None:
         content = {"programs": rows, "windows": windows, "seconds": seconds}
         options.json.write_text(json.dumps(content, indent=1))
-    print_table(rows, windows)
     wrong = sum(row["other"] + row["unwanted_messages"] for row in rows)
     collected = sum(row["collected"] for row in rows)
     print(

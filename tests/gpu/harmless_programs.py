@@ -212,7 +212,10 @@ print(len(profiler.events()) > 0)
 WINDOWS: Final = (
     _TORCH
     + """
-import ctypes, json, statistics, time
+import ctypes, faulthandler, json, statistics, time
+faulthandler.dump_traceback_later(35)
+def tell(name, value):
+    print(json.dumps({name: value}), flush=True)
 library = ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"])
 big = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(100)]).cuda()
 x = torch.randn(64, 256).cuda()
@@ -235,33 +238,32 @@ def run(count=60):
             big(x).sum().backward()
         torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
-    return round(statistics.median(times[5:]) * 1e3, 3)
+    return round(statistics.median(times[count // 4 :]) * 1e3, 3)
 def profile():
     with torch.profiler.profile() as profiler:
         run(5)
     return sum("gemm" in e.name.lower() or "cutlass" in e.name.lower() for e in profiler.events())
-found = {}
 run()
 for number in range(3):
-    found[f"before {{number}} ms"] = run()
-    found[f"begin {{number}}"] = library.dlprof_collector_begin()
-    found[f"inside {{number}} ms"] = run()
+    tell(f"before {number} ms", run())
+    tell(f"begin {number}", library.dlprof_collector_begin())
+    tell(f"inside {number} ms", run())
     big(x).sum().backward()  # work on its way
     began = time.perf_counter()
-    found[f"detach {{number}}"] = library.dlprof_collector_detach()
-    found[f"detach {{number}} took ms"] = round((time.perf_counter() - began) * 1e3, 1)
-    found[f"after {{number}} ms"] = run()
+    tell(f"detach {number}", library.dlprof_collector_detach())
+    tell(f"detach {number} took ms", round((time.perf_counter() - began) * 1e3, 1))
+    tell(f"after {number} ms", run())
 if sys.argv[1] == "profiler":
-    found["kernels of torch.profiler"] = profile()
-    found["begin after torch.profiler"] = [library.dlprof_collector_begin()]
+    tell("kernels of torch.profiler", profile())
+    begins = [library.dlprof_collector_begin()]
     for _ in range(5):
         run(5)
-        found["begin after torch.profiler"].append(library.dlprof_collector_begin())
-    found["inside again ms"] = run()
-    found["detach"] = library.dlprof_collector_detach()
-    found["after ms"] = run()
-    found["kernels of torch.profiler again"] = profile()
-print(json.dumps(found))
+        begins.append(library.dlprof_collector_begin())
+    tell("begin after torch.profiler", begins)
+    tell("inside again ms", run())
+    tell("detach", library.dlprof_collector_detach())
+    tell("after ms", run())
+    tell("kernels of torch.profiler again", profile())
 """
 )
 """Steps before, inside and after windows; the argument: ``plain``, ``graph`` or ``profiler``."""

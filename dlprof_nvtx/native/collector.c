@@ -62,6 +62,17 @@ static void lock(void)
     pthread_mutex_lock(&control_lock);
 }
 
+/* The thread that has the lock may wait for CUPTI for ever; the program must go on. 0: it does. */
+static int lock_in_time(void)
+{
+    struct timespec until = limit();
+    nvtx_enter();
+    if (!pthread_mutex_timedlock(&control_lock, &until))
+        return 1;
+    nvtx_leave();
+    return 0;
+}
+
 static void unlock(void)
 {
     pthread_mutex_unlock(&control_lock);
@@ -120,9 +131,9 @@ static int is_there(const char *name)
     return output_path(path, name) && access(path, F_OK) == 0;
 }
 
-static int must_begin(void)
+static int is_started(void)
 {
-    return !has_begun && !decides && is_there("started") && !cupti_watches_range();
+    return has_folder && !decides && is_there("started") && !cupti_watches_range();
 }
 
 static void end_at_exit(void);
@@ -187,14 +198,8 @@ static void end(enum window_end how)
 {
     char name[32];
     static _Atomic int is_stuck;
-    struct timespec until = limit();
-    /* The thread that has the lock may wait for CUPTI for ever; the program must end. */
-    if (is_stuck)
-        return;
-    nvtx_enter();
-    if (pthread_mutex_timedlock(&control_lock, &until)) {
+    if (is_stuck || !lock_in_time()) {
         is_stuck = 1;
-        nvtx_leave();
         return;
     }
     if (!is_finished && has_begun) {
@@ -339,7 +344,7 @@ static void *control(void *unused)
             end(WINDOW_FAILED);
         if (output_has_failed)
             break;
-        if (must_begin())
+        if (!has_begun && is_started())
             locked_begin();
         if (has_begun && (must_end || is_there("stopped"))) {
             end(WINDOW_STOPPED);
@@ -402,30 +407,38 @@ static void forget(void)
     cupti_forget();
 }
 
-/* Where it is initialized already, nothing waits for the lock: the one who holds it may wait for
-   CUPTI, and this is called in each thread. */
-static void init(void)
+static void init_once(void)
 {
     static int is_registered;
+    const char *given = getenv(FOLDER_VARIABLE);
+    lock();
     if (!is_initialized) {
-        lock();
-        if (!is_initialized) {
-            const char *given = getenv(FOLDER_VARIABLE);
-            has_folder = output_init(given);
-            if (has_folder) {
-                snprintf(folder, sizeof folder, "%s", given);
-                if (!is_registered) {
-                    is_registered = 1;
-                    pthread_atfork(NULL, NULL, forget);
-                    atexit(end_at_exit);
-                }
-                start_control();
+        has_folder = output_init(given);
+        if (has_folder) {
+            snprintf(folder, sizeof folder, "%s", given);
+            if (!is_registered) {
+                is_registered = 1;
+                pthread_atfork(NULL, NULL, forget);
+                atexit(end_at_exit);
             }
-            is_initialized = 1;
+            start_control();
         }
+        is_initialized = 1;
+    }
+    unlock();
+    /* The thread of the collector may begin just now: what follows here must be recorded. */
+    if (is_started() && lock_in_time()) {
+        begin();
         unlock();
     }
-    if (has_folder && must_begin())
+}
+
+/* Called by each thread at its first event: it must not wait for who waits for CUPTI. */
+static void init(void)
+{
+    if (!is_initialized)
+        init_once();
+    else if (!has_begun && is_started())
         locked_begin();
 }
 

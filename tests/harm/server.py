@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 sys.path[:0] = [str(REPOSITORY), str(HERE), str(HERE / "stand_in")]
 
-PHASES = ("high", "normal", "held", "full")
+PHASES = ("high", "normal", "held", "full", "windows")
 PATHS = (REPOSITORY / "dlprof_nvtx" / "inject", HERE / "stand_in")
 
 
@@ -73,9 +73,14 @@ def begin(phase: str, folder: Path) -> Ranges:
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, PATHS))
     os.environ["DLPROF_NVTX"] = "1"
     os.environ["DLPROF_NVTX_DETAIL"] = "high" if phase == "high" else "normal"
-    from dlprof_nvtx import control, guard, reference
+    from dlprof_nvtx import collector, control, guard, reference, windows
 
-    if phase in {"held", "full"}:
+    if phase == "windows":
+        for name in ("begin", "detach", "is_loaded"):
+            setattr(collector, name, lambda: True)
+        os.environ["DLPROF_PROFILE_STEPS"] = "3"
+        windows.BARE_STEPS, windows.BARE_NS = 2, 0
+    if phase in {"held", "full", "windows"}:
         os.environ["DLPROF_REFERENCE"] = reference.REFERENCE.folder = str(folder)
         os.environ["DLPROF_BARE_STEPS"] = "100000" if phase == "held" else "3"
         reference.LEAST_NS = reference.FOUND_TOLERANCE = 0  # Steps need not be even here.

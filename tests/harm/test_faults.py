@@ -7,7 +7,7 @@ import pytest
 from tests.harm.conftest import Server
 
 PROGRAM = "everyday"
-PHASES = ("normal", "full")
+PHASES = ("normal", "windows")
 BOUNDARIES = frozenset(
     {
         *("compiled._compiled", "control.phase", "control.init", "guard.forget", "guard.hook"),
@@ -52,7 +52,7 @@ def test_fault_in_any_function_leaves_the_program_as_it_is(server: Server, phase
 
 
 def test_fault_in_the_call_of_a_module_leaves_the_program_as_it_is(server: Server) -> None:
-    found = [name for name in functions(server, "full", "inner") if name.startswith("modules.")]
+    found = [name for name in functions(server, "windows", "inner") if name.startswith("modules.")]
     found = [name for name in found if name not in BOUNDARIES][::3]
     assert len(found) > 4
-    assert [text for text in (check(server, "full", name) for name in found) if text] == []
+    assert [text for text in (check(server, "windows", name) for name in found) if text] == []

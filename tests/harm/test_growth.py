@@ -15,7 +15,7 @@ def growth(server: Server, phase: str, steps: int) -> list[int]:
     return [int(word) for word in result["out"].split()]
 
 
-@pytest.mark.parametrize("phase", ["high", "normal", "held", "full"])
+@pytest.mark.parametrize("phase", ["high", "normal", "held", "full", "windows"])
 @pytest.mark.parametrize("steps", [4_000, 20_000])
 def test_a_new_loss_in_each_step_leaves_nothing(server: Server, phase: str, steps: int) -> None:
     # A forked process also takes over pages of its parent, with the markers and without.

@@ -47,6 +47,7 @@ class Loop:
         self.last_ns = 0  # End of its last step; 0: what comes is no step that was seen whole.
         self.steps = self.recorded_ns = self.named_ns = 0  # Of its windows.
         self.windows = 0
+        self.steps_before = 0  # Those before the window that is open.
         self.was_complete = False  # Whether it had enough steps before the window that is open.
         self.outside_steps = self.outside_ns = 0
         self.profiled: list[tuple[int, int, bool]] = []  # Length, end, and whether it has markers.
@@ -116,7 +117,7 @@ class Windows:
         if self.is_active and not self.is_attached:
             self.is_attached, self._begin_ns = True, time.perf_counter_ns()
             for loop in self.loops.values():
-                loop.was_complete = self._has_enough(loop)
+                loop.was_complete, loop.steps_before = self._has_enough(loop), loop.steps
             if clock:
                 self._enter((clock, owner), name)
 
@@ -307,7 +308,7 @@ class Windows:
         if self.must_take_back:
             return False
         self.is_giving_way = False
-        self.is_attached, self._begin_ns = True, time.perf_counter_ns()
+        self.begin()
         return True
 
     def _forget_steps(self) -> None:
@@ -316,13 +317,14 @@ class Windows:
             loop.last_ns = 0
 
     def _window(self, ended_by: str) -> dict[str, Any]:
+        """Describe the window that is open, by the loop that has most steps in it."""
         offset_ns = time.time_ns() - time.perf_counter_ns()
-        before = sum(int(window["steps"]) for window in self.done)
+        steps = {loop.name: loop.steps - loop.steps_before for loop in self.loops.values()}
         return {
             "begin_utc_ns": self._begin_ns + offset_ns,
             "end_utc_ns": time.time_ns(),
-            "loop": self._opener.name if self._opener is not None else "",
-            "steps": sum(loop.steps for loop in self.loops.values()) - before,
+            "loop": max(steps, key=lambda name: steps[name], default=""),
+            "steps": sum(steps.values()),
             "ended_by": ended_by,
         }
 

@@ -15,9 +15,10 @@ import pickle
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
+
+from dlprof_nvtx.guard import ById, fields, guarded, submodules
 
 VARIABLE = "DLPROF_MEMORY"
 """Path of the snapshot without extension; the id of the process is added."""
@@ -43,9 +44,10 @@ class _Recorder:
         self.states: list[list[Any]] = []
         self.counts: dict[str, int] = {}
         self.addresses_at_us = 0
-        self.names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.names = ById()  # Paths of modules.
+        self.roots = ById()
         self.open = threading.local()
+        self.reached: Callable[..., object] = lambda *_: None  # Called in the backward pass.
 
     def enter(self, phase: str, path: str = "") -> None:
         """Begin a part of the step."""
@@ -94,45 +96,55 @@ def _stop(recorder: _Recorder) -> None:
 
 def _wrap_modules(recorder: _Recorder, torch: Any) -> None:
     inner = torch.nn.Module.__call__
-    compiler = getattr(torch, "compiler", None)
-    is_compiling: Callable[[], bool] = getattr(compiler, "is_compiling", lambda: False)
-    names, tensor = recorder.names, torch.Tensor
+    begin, end = guarded(_begin_call), guarded(_end_call)
+    recorder.reached = guarded(functools.partial(_reached, recorder))
+    hook, tensor = guarded(_hook_backward), torch.Tensor
 
     @functools.wraps(inner)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        note = recorder.note
-        if is_compiling() or note is None:
+        begun = begin(recorder, self)
+        if begun is None:
             return inner(self, *args, **kwargs)
-        around = getattr(recorder.open, "path", None)
-        path = names.get(self)
-        if path is None:
-            path = _learn(recorder, self, around)
-        before = recorder.phase
-        phase = "B" if before == "B" else "F"
-        recorder.phase = phase
-        recorder.open.path = path
-        text = f"{phase}|{path}"
-        note(text)
         try:
             result = inner(self, *args, **kwargs)
         finally:
-            recorder.phase = before
-            recorder.open.path = around
-            note(f"{before}|" if around is None else f"{phase}|{around}")
-        if phase == "F":
-            _hook_backward(recorder, result, tensor, f"B|{path}")
+            end(recorder, begun)
+        if begun[0] == "F":
+            hook(recorder, result, tensor, f"B|{begun[1]}")
         return result
 
     torch.nn.Module.__call__ = call
 
 
+def _begin_call(recorder: _Recorder, module: Any) -> tuple[str, str, str, str | None] | None:
+    """Begin the call of a module; returns its phase, path, and what both were before."""
+    if recorder.note is None:
+        return None
+    around = getattr(recorder.open, "path", None)
+    path = recorder.names.get(module) or _learn(recorder, module, around)
+    before = recorder.phase
+    phase = "B" if before == "B" else "F"
+    recorder.note(f"{phase}|{path}")
+    recorder.phase, recorder.open.path = phase, path
+    return phase, path, before, around
+
+
+def _end_call(recorder: _Recorder, begun: tuple[str, str, str, str | None]) -> None:
+    phase, _, before, around = begun
+    recorder.phase, recorder.open.path = before, around
+    if recorder.note is not None:
+        recorder.note(f"{before}|" if around is None else f"{phase}|{around}")
+
+
 def _learn(recorder: _Recorder, module: Any, around: str | None) -> str:
     """Name all modules below one that is called first; those of a model have its paths."""
-    for name, part in module.named_modules():
-        recorder.names.setdefault(part, name or type(module).__name__)
+    for name, part in submodules(module):
+        if recorder.names.get(part) is None:
+            recorder.names.put(part, name or type(part).__name__)
     if around is None:
-        recorder.roots.add(module)
-    return recorder.names[module]
+        recorder.roots.put(module, True)
+    path: str = recorder.names.get(module)
+    return path
 
 
 def _hook_backward(recorder: _Recorder, result: Any, tensor: type, text: str) -> None:
@@ -143,7 +155,7 @@ def _hook_backward(recorder: _Recorder, result: Any, tensor: type, text: str) ->
         if node is None or KEY in node.metadata:
             continue
         node.metadata[KEY] = text
-        node.register_prehook(functools.partial(_reached, recorder, text))
+        node.register_prehook(functools.partial(recorder.reached, text))
 
 
 def _reached(recorder: _Recorder, text: str, _: Any) -> None:
@@ -152,17 +164,18 @@ def _reached(recorder: _Recorder, text: str, _: Any) -> None:
 
 
 def _wrap_backward(recorder: _Recorder, torch: Any) -> None:
+    enter = guarded(recorder.enter)
     for name in ("backward", "grad"):
         inner = getattr(torch.autograd, name)
 
         @functools.wraps(inner)
         def wrapped(*args: Any, inner: Any = inner, **kwargs: Any) -> Any:
             before = recorder.phase
-            recorder.enter("B")
+            enter("B")
             try:
                 return inner(*args, **kwargs)
             finally:
-                recorder.enter(before)
+                enter(before)
 
         setattr(torch.autograd, name, wrapped)
 
@@ -230,11 +243,12 @@ def _after_step(recorder: _Recorder, optimizer: Any) -> None:
 
 
 def _parameter_names(recorder: _Recorder) -> dict[int, str]:
-    return {
-        id(weight): name
-        for root in list(recorder.roots)
-        for name, weight in root.named_parameters()
-    }
+    found: dict[int, str] = {}
+    for root, _ in recorder.roots.values():
+        for path, module in submodules(root):
+            for name, weight in (fields(module).get("_parameters") or {}).items():
+                found.setdefault(id(weight), f"{path}.{name}" if path else name)
+    return found
 
 
 def _tensors(items: Any) -> list[list[Any]]:

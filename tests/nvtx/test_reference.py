@@ -155,6 +155,29 @@ def test_a_sparse_gradient_has_no_address(monkeypatch: pytest.MonkeyPatch) -> No
     assert [row[0] for row in memory._tensors(tensors)] == ["dense"]
 
 
+def test_memory_is_recorded_of_modules_that_have_no_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Compared(torch.nn.Linear):  # type: ignore[name-defined] # torch is optional
+        """A module that compares by value, and has no names of its modules."""
+
+        __hash__: Any = None
+
+        def __eq__(self, other: object) -> bool:
+            raise LookupError("==")
+
+        def named_modules(self, *_: object, **__: object) -> Any:
+            raise LookupError("named_modules")
+
+    recorder = memory._Recorder("unused")
+    notes: list[str] = []
+    recorder.note = notes.append
+    monkeypatch.setattr(torch.nn.Module, "__call__", torch.nn.Module.__call__)
+    memory._wrap_modules(recorder, torch)
+    model = torch.nn.Sequential(Compared(2, 2), torch.nn.ReLU())
+    model(torch.ones(1, 2)).sum().backward()
+    assert notes == ["F|Sequential", "F|0", "F|Sequential", "F|1", "F|Sequential", "X|"]
+    assert set(memory._parameter_names(recorder).values()) == {"0.weight", "0.bias"}
+
+
 def test_an_optimizer_with_a_state_of_its_own_kind(capsys: pytest.CaptureFixture[str]) -> None:
     weight = torch.nn.Parameter(torch.zeros(2))
     optimizer = torch.optim.SGD([weight], lr=0.1)

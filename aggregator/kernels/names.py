@@ -6,6 +6,8 @@ import ctypes
 import re
 from functools import lru_cache
 
+from aggregator.kernels.mangled import UnknownMangling, demangle_mangled
+
 LAYOUT_CONVERSION = re.compile(
     r"nchwToNhwc|nhwcToNchw|nchw_to_nhwc|nhwc_to_nchw|nhwcAddPadding", re.I
 )
@@ -13,18 +15,28 @@ LAYOUT_CONVERSION = re.compile(
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
 
 
-def demangle(name: str) -> str:
-    """The demangled form of a C++ name; the name itself where no C++ library is installed."""
-    return _demangle(name) if name.startswith("_Z") else name
-
-
 @lru_cache(maxsize=65536)
-def _demangle(name: str) -> str:
+def demangle(name: str) -> str:
+    """Demangle a C++ name as Nsight Systems does, so that both collectors write the same.
+
+    Names by rules that are not known here are spelled by the C++ library of the system; where there
+    is none, they stay.
+    """
+    if not name.startswith("_Z"):
+        return name
+    try:
+        return demangle_mangled(name)
+    except UnknownMangling:
+        return demangle_by_library(name)
+
+
+def demangle_by_library(name: str) -> str:
+    """Demangle a C++ name as ``c++filt`` does; the name itself where no C++ library is installed."""
     library = _cxx_library()
-    if library is None:
+    if library is None or not name.startswith("_Z"):
         return name
     status = ctypes.c_int()
-    result = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    result = library.__cxa_demangle(name.encode(errors="replace"), None, None, ctypes.byref(status))
     if not result:
         return name
     text = ctypes.string_at(result).decode(errors="replace")

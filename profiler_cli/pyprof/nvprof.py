@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.errors import CorruptProfileError
-from aggregator.kernels.names import demangle
+from aggregator.kernels.names import demangle_by_library
 from aggregator.profile.arrays import Int64
 from aggregator.system.sqlite_uri import lenient_text, read_only_uri
 from profiler_cli.pyprof.launches import Launch, RangeColumns, by_lane
@@ -48,7 +48,7 @@ class NvprofFile:
             if table not in self._tables:
                 continue
             sql = f"SELECT _id_, value FROM StringTable WHERE _id_ IN (SELECT name FROM {table})"
-            names = {row: demangle(_text(name)) for row, name in self._query(sql)}
+            names = {row: demangle_by_library(_text(name)) for row, name in self._query(sql)}
             sql = f"SELECT name, correlationId, {_KERNEL_COLUMNS} FROM {table} AS k ORDER BY _id_"
             for name, correlation, start, end, device, stream, *size in self._query(sql):
                 pid, tid, called, returned = calls.get(correlation, (-1, 0, start, start))

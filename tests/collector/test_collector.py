@@ -61,7 +61,7 @@ def test_the_export_holds_what_the_program_did(program: Program) -> None:
     export = _export(program)
     names = 'SELECT s.value FROM "CUPTI_ACTIVITY_KIND_KERNEL" k JOIN StringIds s ON s.id = '
     assert set(_rows(export, f"{names} k.shortName")) == {("Fill",), ("plain_kernel",)}
-    assert ("at::native::Fill(float, float*)",) in _rows(export, f"{names} k.demangledName")
+    assert ("at::native::Fill(float, float *)",) in _rows(export, f"{names} k.demangledName")
     calls = _rows(
         export,
         'SELECT s.value, count(*) FROM "CUPTI_ACTIVITY_KIND_RUNTIME" c'

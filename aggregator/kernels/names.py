@@ -31,7 +31,7 @@ def demangle(name: str) -> str:
 
 
 def demangle_by_library(name: str) -> str:
-    """Demangle a C++ name as ``c++filt`` does; the name itself where no C++ library is installed."""
+    """Demangle a C++ name as ``c++filt`` does; it stays where no C++ library is installed."""
     library = _cxx_library()
     if library is None or not name.startswith("_Z"):
         return name

@@ -117,7 +117,7 @@ def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _stacks(pid: int) -> str:
-    """Where the threads of a process that hangs are, as far as this machine can tell."""
+    """Where the threads of a process that hangs are, as far as this machine says."""
     found = [f"\nIt hangs: process {pid}"]
     for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
         texts = []

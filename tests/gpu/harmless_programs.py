@@ -214,7 +214,7 @@ WINDOWS: Final = (
     + """
 import ctypes, faulthandler, json, statistics, time
 faulthandler.dump_traceback_later(35)
-def tell(name, value):
+def report(name, value):
     print(json.dumps({name: value}), flush=True)
 library = ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"])
 big = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(100)]).cuda()
@@ -245,25 +245,25 @@ def profile():
     return sum("gemm" in e.name.lower() or "cutlass" in e.name.lower() for e in profiler.events())
 run()
 for number in range(3):
-    tell(f"before {number} ms", run())
-    tell(f"begin {number}", library.dlprof_collector_begin())
-    tell(f"inside {number} ms", run())
+    report(f"before {number} ms", run())
+    report(f"begin {number}", library.dlprof_collector_begin())
+    report(f"inside {number} ms", run())
     big(x).sum().backward()  # work on its way
     began = time.perf_counter()
-    tell(f"detach {number}", library.dlprof_collector_detach())
-    tell(f"detach {number} took ms", round((time.perf_counter() - began) * 1e3, 1))
-    tell(f"after {number} ms", run())
+    report(f"detach {number}", library.dlprof_collector_detach())
+    report(f"detach {number} took ms", round((time.perf_counter() - began) * 1e3, 1))
+    report(f"after {number} ms", run())
 if sys.argv[1] == "profiler":
-    tell("kernels of torch.profiler", profile())
+    report("kernels of torch.profiler", profile())
     begins = [library.dlprof_collector_begin()]
     for _ in range(5):
         run(5)
         begins.append(library.dlprof_collector_begin())
-    tell("begin after torch.profiler", begins)
-    tell("inside again ms", run())
-    tell("detach", library.dlprof_collector_detach())
-    tell("after ms", run())
-    tell("kernels of torch.profiler again", profile())
+    report("begin after torch.profiler", begins)
+    report("inside again ms", run())
+    report("detach", library.dlprof_collector_detach())
+    report("after ms", run())
+    report("kernels of torch.profiler again", profile())
 """
 )
 """Steps before, inside and after windows; the argument: ``plain``, ``graph`` or ``profiler``."""

@@ -163,6 +163,31 @@ def run(bench: Bench, words: list[str], **more: str) -> subprocess.CompletedProc
     )
 
 
+def test_a_home_that_cannot_be_written_is_recorded(bench: Bench) -> None:  # noqa: F811
+    (bench.folder / "train.py").write_text(CUDA + LOOP.format(steps=5, seconds=0))
+    del bench.environment["DLPROF_CACHE_DIR"]
+    home = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": ""}
+    done = run(bench, [*PROGRAM, "--collector=cupti", sys.executable, "train.py"], **home)
+    assert done.returncode == 0, done.stderr
+    assert bench.rows("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL") == [(5,)]
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_program_without_cupti_runs_and_its_lack_is_said(
+    bench: Bench,  # noqa: F811
+    code: int,
+) -> None:
+    """The stand-in for CUDA under a name that is not CUPTI's."""
+    cuda = bench.folder / "libfake_cuda.so"
+    shutil.copy(bench.environment["FAKE_CUDA"], cuda)
+    script = f"{LAUNCHES}\nprint('trained')\nsys.exit({code})\n"
+    none = "from profiler_cli.capture import recorder\nrecorder.find_cupti = lambda program: None"
+    done = bench.run(script, "--collector=cupti", setting=none, FAKE_CUDA=str(cuda))
+    assert done.returncode == (code or 3)
+    assert "trained" in done.stdout
+    assert "CUPTI was not found in the environment of the application." in done.stderr
+
+
 def test_a_machine_without_proc_is_recorded(bench: Bench) -> None:  # noqa: F811
     (bench.folder / "train.py").write_text(CUDA + LOOP.format(steps=5, seconds=0))
     words = [*PROGRAM, "--collector=cupti", sys.executable, "train.py"]

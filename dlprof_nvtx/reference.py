@@ -372,6 +372,8 @@ class Reference:
             "profiled": self._profiled_ns(with_markers=False),
             "marked": self._profiled_ns(with_markers=True),
             "reason": self.reason,
+            # Python sets it before its exit handlers run.
+            "error": getattr(getattr(sys, "last_type", None), "__name__", ""),
         }
         if WINDOWS.is_active and not self.is_held:
             content.update(self._of_windows())

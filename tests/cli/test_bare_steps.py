@@ -195,6 +195,13 @@ def test_a_crash_in_the_bare_steps_keeps_its_exit_code(bench: Bench) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_lack_of_memory_in_the_bare_steps_is_named(bench: Bench) -> None:
+    end = 'raise torch.OutOfMemoryError("CUDA out of memory")'
+    done = bench.run(TRAIN.format(steps=6, seconds=0.01, end=end))
+    assert done.returncode == 1
+    assert "The memory of the GPU was full when the application ended: --memory" in done.stderr
+
+
 def test_zero_bare_steps_profile_from_the_start(bench: Bench) -> None:
     done = bench.run(TRAIN.format(steps=6, seconds=0.01, end=""), "--bare_steps=0")
     assert done.returncode == 0

@@ -37,6 +37,8 @@ class AggregationRequest:
     phase: str = ""  # Only iterations of this phase, ``decode``; empty: all.
     # Peak rates of the GPU that replace the built-in ones, ``float16=989,bandwidth=4800``.
     gpu_peaks: str = field(default_factory=lambda: os.environ.get(GPU_PEAKS_VARIABLE, ""))
+    # What a step takes without profiling by the program's own clock; 0: not given. Unit: ns.
+    bare_step_ns: int = 0
 
 
 @dataclass(frozen=True)

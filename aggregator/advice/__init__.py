@@ -51,12 +51,13 @@ from aggregator.advice.finding import (
     Certainty,
     Finding,
     GainSource,
-    Remedy,
     Severity,
     Unknown,
 )
-from aggregator.replay.analysis import ReplayedProfile
-from aggregator.texts import say
+from aggregator.advice.verdict import duration_text
+from aggregator.events.steps import typical_step
+from aggregator.replay.analysis import Prediction, ReplayedProfile
+from aggregator.texts import Text, say
 
 
 class Adviser(Protocol):
@@ -124,9 +125,61 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     answers = [adviser.advise(facts) for adviser in asked]
     rated = [_rated(facts, one) for one in answers if isinstance(one, Finding)]
     found = {one.advice: one for one in rated if _matters(one)}
-    kept = [one for one in found.values() if not _is_covered(one, found)]
-    kept.sort(key=lambda one: (_RANK[one.level], one.is_per_sample, -(one.gain_pct or 0.0)))
+    kept = [
+        _without_promise(facts, one) if is_unproven(facts, one) else one
+        for one in found.values()
+        if not _is_covered(one, found)
+    ]
+    kept.sort(key=_order)
     return kept, [one for one in answers if isinstance(one, Unknown)]
+
+
+def _order(finding: Finding) -> tuple[int, bool, bool, float]:
+    """Of low severity, what no gain is known of because profiling made it comes last."""
+    is_last = finding.is_of_host and finding.gain_pct is None
+    gain_pct = finding.gain_pct or 0.0
+    return _RANK[finding.level], is_last, finding.is_per_sample, -gain_pct
+
+
+def is_unproven(facts: Facts, finding: Finding) -> bool:
+    """Whether profiling itself may have made what a fix would save."""
+    is_measured = facts.bare_step_ns is not None or facts.trusted_correction is not None
+    return finding.is_of_host and not is_measured
+
+
+def _without_promise(facts: Facts, finding: Finding) -> Finding:
+    """The finding without a gain: what is known, and how to learn the rest."""
+    step_ns = facts.typical_step_ns
+    work_ns = min(facts.gpu_work_ns, step_ns)
+    return replace(
+        finding,
+        gain_pct=None,
+        gain_ns=None,
+        gain_source=None,
+        severity=Severity.LOW,
+        problem=say(
+            "The GPU works {work} of a step, which takes {step} as profiled; how much of the other "
+            "{rest} is the profiler's is unknown. As profiled: {problem}",
+            problem=finding.problem,
+            work=duration_text(work_ns),
+            step=duration_text(step_ns),
+            rest=duration_text(step_ns - work_ns),
+        ),
+        reasoning=say(
+            "Idle time of the GPU between the pieces of work of the step as profiled. Markers and "
+            "tracing slow the CPU down, so without a step that was timed without them nothing is "
+            "known of what a fix saves"
+        ),
+        needs=_MEASURE_BARE
+        if finding.needs is None
+        else say("{first}. {second}", first=_MEASURE_BARE, second=finding.needs),
+    )
+
+
+_MEASURE_BARE = say(
+    "The step without profiling: dlprof python train.py measures it, or give what the program "
+    "prints with --bare_step_ms"
+)
 
 
 def _rated(facts: Facts, finding: Finding) -> Finding:
@@ -142,15 +195,102 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
         profile = facts.trusted_correction
         finding = _of_bare_step(finding, step_ns, profile, facts.corrected_idle_pct)
         step_ns = float(profile.measured_ns.mean())
+    predicted = None
     if profile is not None and finding.remedy is not None:
         step_ns = typical_ns(facts, step_ns, profile)
-        finding = _replayed(profile, finding, finding.remedy, facts, step_ns)
+        predicted = profile.predict(finding.remedy.changes)
+        is_corrected = profile is facts.trusted_correction
+        source = GainSource.CORRECTED if is_corrected else GainSource.REPLAY
+        finding = _replayed(profile, finding, predicted, source)
     certainty = finding.certainty
     if facts.steps.is_single or not facts.is_sure_of_steps:
         certainty = certainty.downgraded
-    share = (finding.gain_pct or 0.0) / 100.0
-    gain_ns = None if finding.is_per_sample else round(share * step_ns)
-    return replace(finding, gain_ns=gain_ns, certainty=certainty)
+    finding = replace(finding, certainty=certainty, is_of_host=finding.advice in OF_THE_HOST)
+    if finding.is_per_sample:
+        return finding
+    return _within_step(facts, finding, step_ns, predicted)
+
+
+def _within_step(
+    facts: Facts, finding: Finding, step_ns: float, predicted: Prediction | None
+) -> Finding:
+    """The finding with its gain in ns, which is never more than the step has to save.
+
+    What is saved on the CPU is bounded by the idle time of the GPU in the step without profiling;
+    what is saved on the GPU by what the GPU runs less.
+    """
+    saved_ns = (finding.gain_pct or 0.0) / 100.0 * step_ns
+    bare_ns = facts.bare_step_ns
+    whole_ns = step_ns
+    if bare_ns is not None and facts.trusted_correction is None and not facts.steps.is_single:
+        whole_ns = float(bare_ns)
+    most_ns = whole_ns
+    if finding.advice in OF_THE_HOST or finding.advice == input_bound.NAME:
+        most_ns = max(whole_ns - facts.gpu_work_ns, 0.0)
+    elif finding.advice not in _OF_UNEVEN_STEPS:
+        most_ns = facts.gpu_work_ns
+        if predicted is not None and predicted.gpu_saved_ns is not None:
+            idle_ns = 0.0 if bare_ns is None else max(whole_ns - facts.gpu_work_ns, 0.0)
+            most_ns = min(most_ns, float(predicted.gpu_saved_ns)) + idle_ns
+    kept_ns = min(saved_ns, most_ns, whole_ns)
+    gain_pct = 100.0 * kept_ns / max(whole_ns, 1.0)
+    if bare_ns is None and gain_pct < MIN_GAIN_PCT <= (finding.gain_pct or 0.0):
+        return replace(finding, is_of_host=True)
+    reasoning = finding.reasoning
+    if predicted is not None and finding.remedy is not None:
+        reasoning = _reasoning(facts, finding, saved_ns, kept_ns, whole_ns)
+    return replace(
+        finding,
+        gain_ns=round(kept_ns),
+        gain_pct=gain_pct,
+        reasoning=reasoning,
+    )
+
+
+def _reasoning(
+    facts: Facts, finding: Finding, saved_ns: float, kept_ns: float, step_ns: float
+) -> Text:
+    """How a replay and the bounds of the step gave the gain."""
+    remedy = finding.remedy
+    profile = facts.trusted_correction or facts.trusted_replay
+    gain_pct = 100.0 * kept_ns / max(step_ns, 1.0)
+    values: dict[str, Any] = {
+        "count": 0 if profile is None else len(profile.steps.number),
+        "what": "" if remedy is None else remedy.what,
+        "gain": gain_pct,
+        "saved": f"{kept_ns / 1e6:.3g}",
+        "step": f"{step_ns / 1e6:.4g}",
+    }
+    if kept_ns < saved_ns * (1.0 - _SAME_GAIN):
+        return say(
+            "{count} steps were replayed {what}. Of what they take less, {saved} of the {step} ms "
+            "of a step count ({gain:.1f}%): the rest is time of the CPU, which profiling lengthens",
+            **values,
+        )
+    if profile is facts.trusted_correction:
+        return say(
+            "{count} steps were replayed {what}, and without the costs of profiling: they take "
+            "{gain:.1f}% less time, {saved} of the {step} ms of a usual step",
+            **values,
+        )
+    if _is_limited(finding.estimate_pct, gain_pct):
+        return say(
+            "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
+            "{step} ms of a usual step. By its own time it would be {share:.0f}% less, but then "
+            "something else limits the step. If that is launching: it takes less time without the "
+            "profiler",
+            **values,
+            share=finding.estimate_pct,
+        )
+    return say(
+        "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
+        "{step} ms of a usual step",
+        **values,
+    )
+
+
+_SAME_GAIN = 0.005
+"""A gain that a bound lowers by a smaller share is as it was."""
 
 
 def _of_faster_ranks(facts: Facts, finding: Finding) -> Finding:
@@ -183,6 +323,12 @@ def _of_faster_ranks(facts: Facts, finding: Finding) -> Finding:
     )
 
 
+OF_THE_HOST = frozenset(
+    {launch_bound.NAME, host_stalls.NAME, synchronizing_calls.NAME, batch_size.NAME}
+)
+"""Advisers that judge gaps which the CPU leaves: profiling makes them longer, or makes them."""
+_OF_UNEVEN_STEPS = frozenset({late_ranks.NAME, slow_iterations.NAME, imbalanced_gpus.NAME})
+"""Advisers that compare steps or ranks with each other: all of them were profiled alike."""
 _OF_IDLE_TIME = frozenset(
     {input_bound.NAME, launch_bound.NAME, host_stalls.NAME, synchronizing_calls.NAME}
 )
@@ -206,62 +352,23 @@ OTHER_LIMIT_PCT = 10.0
 """A replay that saves less than the estimate by more than this says why. Unit: points."""
 
 
-MAX_SKEW = 1.25
-"""A mean step longer than this times the median one: what few steps take counts for the gain."""
-
-
 def typical_ns(facts: Facts, mean_ns: float, profile: ReplayedProfile) -> float:
-    """The median step, as in the first lines of the results, unless few steps are much longer."""
-    lengths = facts.steps.length_ns
+    """The typical step of a replay or of the facts, as in the first lines of the results."""
     if profile is facts.trusted_correction:
-        lengths = profile.measured_ns
-    elif facts.steps.is_single:
-        return mean_ns
-    median_ns = float(np.median(lengths))
-    return median_ns if mean_ns <= MAX_SKEW * median_ns else mean_ns
+        return float(typical_step(profile.measured_ns).ns)
+    return mean_ns if facts.steps.is_single else facts.typical_step_ns
 
 
 def _replayed(
-    profile: ReplayedProfile, finding: Finding, remedy: Remedy, facts: Facts, step_ns: float
+    profile: ReplayedProfile, finding: Finding, predicted: Prediction, source: GainSource
 ) -> Finding:
-    """The finding with the gain that a replay of its remedy shows, as a part of a usual step."""
-    is_corrected = profile is facts.trusted_correction
+    """The finding with the gain that a replay of its remedy shows, as a part of the step."""
     now = int(np.mean(profile.replayed_ns))
-    predicted = profile.predict(remedy.changes)
-    gain_pct = 100.0 * max(now - predicted.mean_step_ns, 0) / max(now, 1)
-    values: dict[str, Any] = {
-        "count": len(profile.steps.number),
-        "what": remedy.what,
-        "gain": gain_pct,
-        "saved": f"{gain_pct / 100.0 * step_ns / 1e6:.3g}",
-        "step": f"{step_ns / 1e6:.4g}",
-    }
-    reasoning = say(
-        "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
-        "{step} ms of a usual step",
-        **values,
-    )
-    if is_corrected:
-        reasoning = say(
-            "{count} steps were replayed {what}, and without the costs of profiling: they take "
-            "{gain:.1f}% less time, {saved} of the {step} ms of a usual step",
-            **values,
-        )
-    elif _is_limited(finding.gain_pct, gain_pct):
-        reasoning = say(
-            "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
-            "{step} ms of a usual step. By its own time it would be {share:.0f}% less, but then "
-            "something else limits the step. If that is launching: it takes less time without the "
-            "profiler",
-            **values,
-            share=finding.gain_pct,
-        )
     return replace(
         finding,
-        gain_pct=gain_pct,
-        gain_source=GainSource.CORRECTED if is_corrected else GainSource.REPLAY,
+        gain_pct=100.0 * max(now - predicted.mean_step_ns, 0) / max(now, 1),
+        gain_source=source,
         estimate_pct=finding.gain_pct,
-        reasoning=reasoning,
         certainty=_of_bound(finding.certainty) if predicted.is_bound else finding.certainty,
     )
 

@@ -38,6 +38,8 @@ def advise(facts: Facts) -> Answer:
         )
     factor = batch_factor(max(shares))
     busy = sum(covered.covered_ns() for covered in facts.busy.values()) / facts.wall_ns
+    if facts.corrected_idle_pct is not None:
+        busy = 1.0 - facts.corrected_idle_pct / 100.0
     gain = 100.0 * (1.0 - max(1.0, factor * busy) / factor)
     if max(shares) >= LOW_MEMORY_PCT or gain < MEDIUM_GAIN_PCT:
         return None

@@ -16,6 +16,7 @@ import numpy as np
 
 from aggregator.advice.recorded_memory import RecordedMemory
 from aggregator.events.model import Calls, Names, Ops, Work, WorkKind
+from aggregator.events.steps import typical_step
 from aggregator.events.window import Steps
 from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
@@ -142,6 +143,8 @@ class Facts:
     replayed: ReplayedProfile | None = None  # Replay of some of the steps; None: there is none.
     # The same without the costs of profiling; None: it is not known what the steps take then.
     corrected: ReplayedProfile | None = None
+    # Median step without profiling, as measured or given by the user; None: unknown. Unit: ns.
+    bare_step_ns: int | None = None
 
     @property
     def is_kineto(self) -> bool:
@@ -173,6 +176,13 @@ class Facts:
     def step_ns(self) -> float:
         """Mean duration of a step, or of the work of a GPU in a single window. Unit: ns."""
         return self.wall_ns / (self.steps.count * len(self.gpus))
+
+    @cached_property
+    def typical_step_ns(self) -> float:
+        """The typical step as profiled, or the work of a GPU in a single window. Unit: ns."""
+        return (
+            self.step_ns if self.steps.is_single else float(typical_step(self.steps.length_ns).ns)
+        )
 
     @property
     def span(self) -> Text:
@@ -241,11 +251,22 @@ class Facts:
         return None if self.trusted_replay is None else self.corrected
 
     @cached_property
+    def gpu_work_ns(self) -> float:
+        """Time of a mean step in which the busiest GPU works: it does not wait for ranks. ns."""
+        return max(self._working_ns(gpu) for gpu in self.gpus) / self.steps.count
+
+    def _working_ns(self, gpu: Gpu) -> int:
+        low, high = self.busy[gpu.device].covered_before(np.array([gpu.low_ns, gpu.high_ns]))
+        waited = self.work.waiting_ns[self.kernels & (self.work.device == gpu.device)]
+        return max(int(high - low) - int(np.maximum(waited, 0).sum()), 0)
+
+    @cached_property
     def corrected_idle_pct(self) -> float | None:
         """Share of the step without profiling in which the GPU is idle. Unit: percent."""
         profile = self.trusted_correction
         if profile is None:
-            return None
+            bare = self.bare_step_ns
+            return None if bare is None else 100.0 * max(1.0 - self.gpu_work_ns / bare, 0.0)
         mean_ns = max(float(profile.measured_ns.mean()), 1.0)
         return 100.0 * max(1.0 - busy_ns(profile) / mean_ns, 0.0)
 

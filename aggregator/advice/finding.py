@@ -119,6 +119,8 @@ class Finding:
     # Where ``gain_pct`` comes from; None: there is none. Advisers give estimates.
     gain_source: GainSource | None = None
     estimate_pct: float | None = None  # The estimate that a replay replaced. Unit: percent.
+    # Whether nearly all that a fix saves is time of the CPU, which profiling lengthens.
+    is_of_host: bool = False
 
     @property
     def level(self) -> Severity:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from aggregator.advice.evidence import LATE, gaps_proof, op_items
@@ -22,6 +24,11 @@ VALUE_SIZES = frozenset(
     }
 )
 """Types of ops whose result has a size that depends on values, which a CUDA graph cannot hold."""
+
+
+_SELECTS = re.compile(r"DeviceSelect|nonzero|write_indices|DevicePartition", re.I)
+"""Kernels that pick elements by their values, whatever op they are part of: the inner op of
+torch.where(condition), of an index that is a mask, and of others is nonzero."""
 
 
 def advise(facts: Facts) -> Answer:
@@ -51,7 +58,6 @@ def advise(facts: Facts) -> Answer:
             "slow down launching, so the time is shorter without them"
         ),
         certainty=Certainty.LIKELY,
-        needs=_STEP_WITHOUT if bare is None else None,
         evidence=(
             *op_items(facts, waited, facts.gap_ns),
             Item("gap", "median gap", int(np.median(facts.gap_ns[waited])), gaps),
@@ -63,9 +69,6 @@ def advise(facts: Facts) -> Answer:
             "waiting_ns",
         ),
     )
-
-
-_STEP_WITHOUT = say("The step time without the profiler, to see how much of the waiting remains")
 
 
 def _problem(device: int, launches: int, profiled_pct: float, bare_pct: float | None) -> Text:
@@ -88,6 +91,15 @@ def _problem(device: int, launches: int, profiled_pct: float, bare_pct: float | 
     )
 
 
+def _ops_of_value_sizes(facts: Facts) -> list[str]:
+    """Types of ops of the steps whose result has a size that depends on values, sorted."""
+    ran = {facts.ops.types[op] for op in np.unique(facts.work.op[facts.launched]).tolist()}
+    found = ran & VALUE_SIZES
+    selects = facts.named([_SELECTS.search(name) is not None for name in facts.names.long])
+    outer = {facts.ops.types[op] for op in np.unique(facts.work.op[facts.launched & selects])}
+    return sorted(found | ({"nonzero"} if outer - VALUE_SIZES else set()))
+
+
 def _recommendation(facts: Facts) -> Text:
     if facts.has_graphs or facts.has_replays:
         return say(
@@ -95,12 +107,12 @@ def _recommendation(facts: Facts) -> Text:
             "the replays into the graphs, or run fewer and larger pieces: several steps or "
             "requests per replay"
         )
-    ran = {facts.ops.types[op] for op in np.unique(facts.work.op[facts.launched]).tolist()}
-    if ran & VALUE_SIZES:
+    found = _ops_of_value_sizes(facts)
+    if found:
         return say(
             "Run fewer and larger kernels (torch.compile, larger batches). CUDA graphs cannot hold "
             "this step as it is: sizes in it depend on values ({names})",
-            names=", ".join(sorted(ran & VALUE_SIZES)),
+            names=", ".join(found),
         )
     if facts.decode_bandwidth_pct is not None:
         return say(

@@ -14,7 +14,7 @@ from aggregator.advice.facts import Facts, Gpu, JudgedOps, RankWait, WaitingCall
 from aggregator.errors import ReplayError
 from aggregator.events.model import NO_ROW, UNKNOWN, WorkKind
 from aggregator.events.store import EventStore
-from aggregator.events.window import NoStepsError, Steps, read_steps
+from aggregator.events.window import NoStepsError, Steps, read_bare_step, read_steps
 from aggregator.profile.arrays import Bool, distinct
 from aggregator.profile.intervals import Flattened, flatten, union_of
 from aggregator.replay.analysis import ReplayedProfile
@@ -42,7 +42,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
     """
     steps = read_steps(store, aggr)
     if known is not None and _window(known.steps) == _window(steps):
-        return replace(known, aggr=aggr, steps=steps)
+        return replace(known, aggr=aggr, steps=steps, bare_step_ns=read_bare_step(store, aggr))
     work = _read_work(store, aggr, steps)
     if not len(work):
         raise NoStepsError
@@ -70,6 +70,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         rank_waits=_rank_waits(store, aggr, steps),
         has_several_loops=several,
         replayed=_replayed(store, aggr, steps),
+        bare_step_ns=read_bare_step(store, aggr),
     )
     if steps.is_single or late_ranks.waiting_pct(facts) < late_ranks.MIN_SHARE_PCT:
         return facts
@@ -82,7 +83,9 @@ def _replayed(store: EventStore, aggr: int, steps: Steps) -> ReplayedProfile | N
     if steps.is_single:
         return None
     try:
-        return read_few_steps(store, aggr, steps.number)
+        number = steps.number
+        inside = (number >= steps.first) & (number <= steps.last)
+        return read_few_steps(store, aggr, number[inside])
     except ReplayError:
         return None
 

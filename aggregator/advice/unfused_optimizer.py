@@ -18,8 +18,15 @@ STEP = re.compile(r"Optimizer\.step#(\w+)(?:\.step)?(?:\[\d+\])?/([^/]*)$")
 """Path of an op directly in the step of an optimizer: its class, and the op."""
 FUSED = re.compile(r"Fused(?:Adam|Sgd|Adagrad|Lamb|Optimizer)|multi_tensor_(?:adam|lamb|sgd)", re.I)
 """Kernels of the fused optimizers of PyTorch and apex."""
-HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
-"""Optimizers of PyTorch with the option ``fused``."""
+HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD"})
+"""Optimizers of PyTorch with the option ``fused`` for parameters on a GPU: Adagrad raises there."""
+ONLY_FOREACH = frozenset(
+    {
+        *("Adagrad", "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"),
+        *("Adafactor",),
+    }
+)
+"""Optimizers of PyTorch with the option ``foreach`` and no update in one pass on a GPU."""
 MIN_KERNELS = 8  # With fewer kernels per step fusing is not worth it.
 PASSES = 3.0
 """Ratio of the memory traffic of separate passes to that of a fused update: Adam moves about 11 to
@@ -100,6 +107,12 @@ def _recommendation(facts: Facts, rows: Bool) -> Text:
     known = sorted(names & HAVE_FUSED)
     if known:
         return say("Use the fused optimizer: torch.optim.{name}(..., fused=True)", name=known[0])
+    if names and names <= ONLY_FOREACH:
+        return say(
+            "Compile the step of {name} (torch.compile), or use foreach=True: it has no fused form "
+            "for GPUs",
+            name=", ".join(sorted(names)),
+        )
     return say(
         "Use a fused form of {name} (apex, or the step under torch.compile), or foreach=True",
         name=", ".join(sorted(names)),

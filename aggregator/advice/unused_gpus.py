@@ -13,8 +13,8 @@ NAME = "unused_gpus"
 def advise(facts: Facts) -> Answer:
     """Find GPUs that were visible to the processes and ran nothing in the whole profile."""
     idle = facts.idle_devices
-    if not idle:
-        return None
+    if not idle or (len(facts.gpus) == 1 and bool(facts.names.communicates.any())):
+        return None  # A collective has other members: their GPUs are those of other ranks.
     return Finding(
         advice=NAME,
         gain_pct=None,

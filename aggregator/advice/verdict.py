@@ -8,16 +8,22 @@ unless one cause clearly takes the largest share.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from aggregator.advice import (
     exposed_communication,
     host_stalls,
+    imbalanced_gpus,
     input_bound,
+    late_ranks,
     launch_bound,
+    pageable_copies,
+    slow_iterations,
     synchronizing_calls,
+    unoverlapped_copies,
 )
+from aggregator.advice.finding import MEDIUM_GAIN_PCT
 from aggregator.texts import Text, say
 
 MIN_SHARE_PCT = 40.0  # What takes a smaller share of the step does not limit it.
@@ -43,6 +49,8 @@ class Limit(StrEnum):
     COPY = "copy"
     COMPUTE = "compute"
     MEMORY = "memory"
+    RANKS = "ranks"
+    STALLS = "stalls"
     UNKNOWN = "unknown"
 
 
@@ -80,6 +88,16 @@ class Roofline:
 
 
 @dataclass(frozen=True)
+class FirstFinding:
+    """The finding at the head of the list."""
+
+    advice: str  # Its name.
+    problem: str  # One sentence.
+    gain_ns: int | None  # Time of a step that a fix could save; None: unknown. Unit: ns.
+    gain_pct: float | None  # The same as a share of the step. Unit: percent.
+
+
+@dataclass(frozen=True)
 class Symptoms:
     """What a verdict is judged from."""
 
@@ -91,6 +109,9 @@ class Symptoms:
     gains_pct: Mapping[str, float] = field(default_factory=dict)
     roofline: Roofline = field(default_factory=Roofline)
     path: PathShares | None = None  # None: the steps were not replayed.
+    # Whether the step without profiling is known: idle time of the GPU may be the profiler's.
+    has_bare: bool = True
+    first: FirstFinding | None = None  # None: nothing was found.
 
 
 @dataclass(frozen=True)
@@ -108,7 +129,73 @@ _OF_THE_HOST = (launch_bound.NAME, host_stalls.NAME, synchronizing_calls.NAME)
 _OF_IDLE_TIME = (*_OF_THE_HOST, input_bound.NAME)
 
 
+_LIMIT_OF = {
+    input_bound.NAME: Limit.LOADER,
+    launch_bound.NAME: Limit.LAUNCH,
+    host_stalls.NAME: Limit.HOST,
+    synchronizing_calls.NAME: Limit.HOST,
+    exposed_communication.NAME: Limit.COMMUNICATION,
+    imbalanced_gpus.NAME: Limit.RANKS,
+    late_ranks.NAME: Limit.RANKS,
+    slow_iterations.NAME: Limit.STALLS,
+    pageable_copies.NAME: Limit.COPY,
+    unoverlapped_copies.NAME: Limit.COPY,
+}
+
+
 def limiting_factor(symptoms: Symptoms) -> Verdict:
+    """Return the first finding in one sentence, or what takes most of a step without one."""
+    found = _limit_of_step(symptoms)
+    if found.limit in (Limit.LAUNCH, Limit.HOST) and not symptoms.has_bare:
+        found = _of_profiled_step(symptoms)
+    first = symptoms.first
+    if first is None or symptoms.median_ns is None:
+        return found
+    limit = _LIMIT_OF.get(first.advice, found.limit)
+    if first.gain_pct is None:
+        if first.advice not in _OF_THE_HOST and found.limit is not Limit.UNKNOWN:
+            return replace(found, sentence=_joined(found, first), advice=first.advice)
+        return Verdict(Limit.UNKNOWN, say("{text}", text=first.problem), None, first.advice)
+    if first.gain_ns is None:
+        sentence = say(
+            "{problem}; a fix could save {share:.0f}% of the time per sample",
+            problem=first.problem,
+            share=first.gain_pct,
+        )
+        return Verdict(limit, sentence, first.gain_pct, first.advice)
+    if first.gain_pct < MEDIUM_GAIN_PCT and found.limit is not Limit.UNKNOWN:
+        return replace(found, sentence=_joined(found, first), advice=first.advice)
+    sentence = say(
+        "{problem}; a fix could save {saved} of a step ({share:.0f}%)",
+        problem=first.problem,
+        saved=duration_text(first.gain_ns),
+        share=first.gain_pct,
+    )
+    return Verdict(limit, sentence, first.gain_pct, first.advice)
+
+
+def _joined(found: Verdict, first: FirstFinding) -> Text:
+    return say(
+        "{verdict}. First to change: {problem}", verdict=found.sentence, problem=first.problem
+    )
+
+
+def _of_profiled_step(symptoms: Symptoms) -> Verdict:
+    """Idle time of a step as profiled says little of the step that nobody profiles."""
+    busy = 0.0 if symptoms.shares is None else symptoms.shares.computing
+    return Verdict(
+        Limit.UNKNOWN,
+        say(
+            "Kernels run {busy:.0f}% of a step, which takes {step} as profiled; how much of the "
+            "rest is the profiler's is unknown",
+            busy=busy,
+            step=duration_text(symptoms.median_ns or 0),
+        ),
+        busy,
+    )
+
+
+def _limit_of_step(symptoms: Symptoms) -> Verdict:
     """Name what takes most of a step, if that is clear."""
     mean, median = symptoms.mean_ns, symptoms.median_ns
     if median is None or mean is None:
@@ -122,13 +209,13 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
             say(
                 "What limits a step is unknown: the mean one ({mean}) takes much longer than the "
                 "median one ({median}), so these iterations contain start-up or stalls",
-                mean=_duration(mean),
-                median=_duration(median),
+                mean=duration_text(mean),
+                median=duration_text(median),
             )
         )
     if symptoms.path is not None:
-        return _of_path(symptoms, symptoms.shares, symptoms.path, _duration(median))
-    return _of_shares(symptoms, symptoms.shares, _duration(median))
+        return _of_path(symptoms, symptoms.shares, symptoms.path, duration_text(median))
+    return _of_shares(symptoms, symptoms.shares, duration_text(median))
 
 
 def _of_few_steps(symptoms: Symptoms) -> Verdict:
@@ -388,7 +475,7 @@ def _unknown(reason: Text) -> Verdict:
     return Verdict(Limit.UNKNOWN, reason)
 
 
-def _duration(time_ns: float) -> str:
+def duration_text(time_ns: float) -> str:
     """A duration in a readable unit, such as ``52.9 ms``."""
     for unit, size in (("s", 1e9), ("ms", 1e6)):
         if time_ns >= size:

@@ -589,6 +589,55 @@ CREATE TABLE step_times (
     steady_note TEXT NOT NULL
 );
 
+-- The typical step of an aggregation.
+CREATE TABLE typical_steps (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER PRIMARY KEY,
+    -- Step without profiling that the user gave; NULL: none was given. Unit: ns.
+    given INTEGER,
+    -- median or mean, whichever the typical step is; NULL: there are no steps. Unit: none.
+    statistic TEXT,
+    -- Median of the steps; NULL: there are none. Unit: ns.
+    median INTEGER,
+    -- Mean of the steps; NULL: there are none. Unit: ns.
+    mean INTEGER,
+    -- 10th percentile of the steps; NULL: there are none. Unit: ns.
+    p10 INTEGER,
+    -- 90th percentile of the steps; NULL: there are none. Unit: ns.
+    p90 INTEGER,
+    -- Steps that these are of. Unit: none.
+    steps INTEGER NOT NULL,
+    -- Iteration of the first of them; NULL: there are none. Unit: none.
+    first INTEGER,
+    -- Iteration of the last of them; NULL: there are none. Unit: none.
+    last INTEGER,
+    -- Steps of the loop, in all of the profile. Unit: none.
+    loop_steps INTEGER NOT NULL,
+    -- Why the mean is the typical step; empty: the median is. Unit: none.
+    reason TEXT NOT NULL,
+    -- How a loop was found that no range marks; empty: the key node marks it. Unit: none.
+    loop_reason TEXT NOT NULL,
+    -- JSON list: what lies between steps by kind, with its time in ns and number. Unit: none.
+    gaps TEXT NOT NULL
+);
+
+-- Steps of a loop: each ends when its host part and the last GPU work that it launched have ended.
+CREATE TABLE steps (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Number of the step in the loop, from 0. Unit: none.
+    step INTEGER NOT NULL,
+    -- Iteration that it lies in. Unit: none.
+    iter_value INTEGER NOT NULL,
+    -- Where the one before ended or, after a pause, where it begins itself. Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    stop INTEGER NOT NULL,
+    -- Whether it counts for the typical step of the aggregation. Unit: none.
+    is_typical INTEGER NOT NULL,
+    PRIMARY KEY (aggr, step)
+) WITHOUT ROWID;
+
 -- Iterations of an aggregation: all of the profile, not only the aggregated ones.
 CREATE TABLE iterations (
     -- Row of aggregations. Unit: none.

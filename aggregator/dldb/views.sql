@@ -89,6 +89,19 @@ CREATE VIEW view_windows AS
 SELECT w.id AS window_id, p.pid, w.start AS window_start, w.stop AS window_stop, w.ended_by
 FROM windows AS w JOIN processes AS p ON p.id = w.process;
 
+CREATE VIEW view_typical_step AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, iif(t.statistic = 'mean', t.mean, t.median) AS typical_step,
+       t.statistic, t.median AS step_median, t.mean AS step_mean, t.p10 AS step_p10, t.p90 AS step_p90,
+       t.steps AS typical_steps, t.first AS first_iteration, t.last AS last_iteration, t.loop_steps,
+       t.reason AS uneven_reason, t.loop_reason, t.gaps AS between_steps, t.given AS given_step
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain
+LEFT JOIN typical_steps AS t ON t.aggr = m.aggr;
+
+CREATE VIEW view_steps AS
+SELECT aggr AS aggr_id, step, iter_value, start AS start_time, stop AS stop_time, stop - start AS duration,
+       is_typical
+FROM steps;
+
 CREATE VIEW view_corrected_step AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, c.step AS corrected_step,
        c.p10 AS corrected_step_p10, c.p90 AS corrected_step_p90, c.measured AS replayed_step,

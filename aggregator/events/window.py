@@ -46,6 +46,9 @@ def read_steps(store: EventStore, aggr: int) -> Steps:
     Raises:
         NoStepsError: The range launches no GPU work.
     """
+    known = _stored_steps(store, aggr)
+    if known is not None:
+        return known
     names = ("iter_value", "start", "stop", "aggregated", "kernel_low", "kernel_high", "kind")
     rows = store.of_aggregation("iterations", aggr, *names)
     number, start, end, aggregated, low, high = (
@@ -78,6 +81,51 @@ def read_steps(store: EventStore, aggr: int) -> Steps:
         api_low_ns=int(start[number == first][0]),
         api_high_ns=int(end[number == last][0]),
     )
+
+
+def _stored_steps(store: EventStore, aggr: int) -> Steps | None:
+    """Return the typical steps of an aggregation; None: none are stored, or too few."""
+    if not store.has("steps"):  # In older databases.
+        return None
+    names = ("iter_value", "start", "stop", "kernel_low", "kernel_high")
+    rows = store.of_aggregation("iterations", aggr, *names)
+    iterations = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    _, begin, end, low, high = iterations
+    works = high - low + _graphs(store, begin, end)[0] > 0
+    rows = store.of_aggregation("steps", aggr, "step", "iter_value", "start", "stop", "is_typical")
+    _, number, start, stop, is_typical = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    kept = (is_typical > 0) & works[number] if len(number) else is_typical > 0
+    number, length = number[kept], (stop - start)[kept]
+    if len(number) < MIN_STEPS or len(np.unique(number)) < len(number):
+        return None
+    first_row, last_row = _longest_run(number)
+    first, last = window_of(number[first_row:last_row])
+    return Steps(
+        number=number,
+        length_ns=length,
+        first=first,
+        last=last,
+        api_low_ns=int(begin[first]),
+        api_high_ns=int(end[last]),
+    )
+
+
+def read_bare_step(store: EventStore, aggr: int) -> int | None:
+    """Return the step without profiling, measured or else given by the user; None: unknown. ns."""
+    measured = str(dict(store.values("dldb_meta", "key", "value")).get("bare_step_ns") or "")
+    if measured.isdecimal():
+        return int(measured) or None
+    if not store.has("typical_steps"):  # In older databases.
+        return None
+    given = [row[0] for row in store.of_aggregation("typical_steps", aggr, "given")]
+    return int(given[0]) if given and given[0] is not None else None
+
+
+def _longest_run(number: Int64) -> tuple[int, int]:
+    """Rows of the longest run of steps that follow each other; the last one excluded."""
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(number) != 1) + 1, [len(number)]])
+    row = int(np.diff(edges).argmax())
+    return int(edges[row]), int(edges[row + 1])
 
 
 def _single_window(number: Int64, start: Int64, stop: Int64) -> Steps:

@@ -113,6 +113,8 @@ def find_key_node(
     if meaning is not None and tree is not None and (key_op := _key_op(meaning, tree)) is not None:
         return FoundKeyNode(key_op, (), Confidence.HIGH, KeyNode("", key_op.reason))
     kinds = _kinds(ranges, meaning, tree)
+    if meaning is not None and tree is not None and _is_forward_pass(ranges, meaning, tree):
+        kinds = {name: kind for name, kind in kinds.items() if not _is_part(name, kind)}
     loops = Loops(ranges.all, kinds, ranges.counted, launches, are_ranks=are_ranks)
     candidates = loops.candidates()
     best, runner_up = choose(loops, candidates)
@@ -126,6 +128,24 @@ def find_key_node(
             )
         return FoundKeyNode(KeyNode("", reason), tuple(candidates))
     return _found(_Choice(ranges.all, loops, candidates, best, runner_up), meaning, tree)
+
+
+_PART_OF_MODEL = re.compile(
+    r"(?:Layer|Block|Attention|MLP|Stage|Expert|Unit|Encoder|Decoder|Head)s?(?![a-z])"
+)
+"""Class name of a module that is a part of a model."""
+
+
+def _is_forward_pass(ranges: NameableRanges, meaning: RangeMeaning, tree: RangeTree) -> bool:
+    """Whether autograd recorded ops, and neither a backward pass nor an update was profiled."""
+    if not (tree.seq >= 0).any() or (tree.kind == RangeKind.NODE).any():
+        return False
+    return not any(_OPTIMIZER_STEP.search(name) for name in (*ranges.all.names, *meaning.labels))
+
+
+def _is_part(name: str, kind: Kind) -> bool:
+    """Whether a candidate is a part of a pass, if nothing shows that a step ends."""
+    return kind is Kind.RANGE or (kind is Kind.FORWARD and bool(_PART_OF_MODEL.search(name)))
 
 
 @dataclass(frozen=True)
@@ -271,6 +291,9 @@ def _kinds(
         )
         for range_kind, kind in of_kind:
             known |= dict.fromkeys(_labels_of(meaning, tree, range_kind), kind)
+        # A range with a sequence number is one op of autograd, such as a function of the user.
+        labels = np.unique(tree.label[tree.seq >= 0]).tolist()
+        known |= dict.fromkeys(meaning.labels[label] for label in labels)
         known |= dict.fromkeys(meaning.programs, Kind.PROGRAM)
         known |= dict.fromkeys((*meaning.overhead, MICRO_STEP))
     known[SERVING_STEP] = Kind.STEP

@@ -39,10 +39,11 @@ from aggregator.ranks.summary_schema import (
     VERSION,
     write_table,
 )
-from aggregator.replay.rank_report import read_kernel_iterations
+from aggregator.replay.rank_report import read_kernel_iterations, read_syncs
 from aggregator.replay.rank_steps import (
     NO_FUTURE,
     NO_PAST,
+    NO_TIMES,
     TIMES,
     CallTimes,
     RankEvents,
@@ -129,6 +130,7 @@ class _Summary:
         self._steps = _steps(store, aggr)
         self._span = _span(connection, aggr, self._steps)
         self._read_kernels(store, aggr)
+        self._syncs = read_syncs(store)
         self._ownership = OwnershipReader(store)
         self._ops = [
             (str(name), str(direction))
@@ -265,6 +267,7 @@ class _Summary:
                 api_end_ns=self._api_end[rows],
                 computes=~self._moves[rows],
                 calls=np.searchsorted(rows, kernel),
+                syncs_ns=self._syncs.get(rank.process, (NO_TIMES, NO_TIMES)),
             )
         )
         counts = np.bincount(self._row[kernel], minlength=len(self._steps.number) + 1)

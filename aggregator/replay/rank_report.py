@@ -16,7 +16,13 @@ from aggregator.metrics.collectives import SYNCHRONIZING, UNALIGNED
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.analysis import INTERVAL_PCT, Prediction, ReplayedProfile
 from aggregator.replay.rank_calls import ArrangedCalls, Calls, arrange, cannot_compare
-from aggregator.replay.rank_steps import CallTimes, RankEvents, call_times, steps_of_calls
+from aggregator.replay.rank_steps import (
+    NO_TIMES,
+    CallTimes,
+    RankEvents,
+    call_times,
+    steps_of_calls,
+)
 from aggregator.replay.slow_ranks import RankGains, SlowRanks, find_slow_ranks, rank_verdict
 from aggregator.texts import Text, say
 
@@ -303,6 +309,7 @@ def read_rank_events(store: EventStore, compared: ComparedRanks) -> Iterator[Ran
     """Return the kernels of each of the ranks."""
     kernels = store.kernels()
     moves = store.names.communicates[kernels.name]
+    syncs = read_syncs(store)
     for place, rank in enumerate(compared.ranks):
         rows: Int64 = np.flatnonzero(kernels.process == rank.process)
         yield RankEvents(
@@ -312,7 +319,19 @@ def read_rank_events(store: EventStore, compared: ComparedRanks) -> Iterator[Ran
             api_end_ns=kernels.api_end_ns[rows],
             computes=~moves[rows],
             calls=np.searchsorted(rows, compared.arranged.kernel[place]),
+            syncs_ns=syncs.get(rank.process, (NO_TIMES, NO_TIMES)),
         )
+
+
+def read_syncs(store: EventStore) -> dict[int, tuple[Int64, Int64]]:
+    """Return starts and ends of the calls that wait for the GPU, by row of the process. ns."""
+    waits = np.array(["Synchronize" in name for name in (*store.call_names, "")], dtype=bool)
+    calls = store.calls()
+    calls = calls.rows(np.flatnonzero(waits[calls.name]))
+    return {
+        one: (calls.start_ns[calls.process == one], calls.end_ns[calls.process == one])
+        for one in np.unique(calls.process).tolist()
+    }
 
 
 def _notes(found: SlowRanks, compared: ComparedRanks) -> tuple[Text, ...]:

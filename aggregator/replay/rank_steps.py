@@ -27,6 +27,7 @@ NO_PAST: Final = int(np.iinfo(np.int64).min)
 """Time of what never happened before."""
 NO_FUTURE: Final = int(np.iinfo(np.int64).max)
 """Time of what never happens after."""
+NO_TIMES: Final = np.empty(0, dtype=np.int64)
 MAX_RETURN_NS: Final = 100_000
 """Latency within which a rank goes on after a collective for which its CPU waited: the return of a
 synchronizing call and a launch. Work that was queued before the end needs no such limit."""
@@ -43,6 +44,8 @@ class RankEvents:
     computes: Bool  # False: it moves data between GPUs.
     # Rows of its matched synchronizing collectives, shape (steps, collectives of a step).
     calls: Int64
+    # Starts and ends of the calls in which its CPU waited for the GPU, in order of start. Unit: ns.
+    syncs_ns: tuple[Int64, Int64] = (NO_TIMES, NO_TIMES)
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def call_times(events: RankEvents) -> CallTimes:
         api_end_ns=events.api_end_ns[calls],
         work_end_ns=np.maximum.accumulate(last_work)[calls],
         busy_until_ns=np.r_[NO_PAST, busy_until][following],
-        next_start_ns=np.r_[start, NO_FUTURE][following],
+        next_start_ns=_goes_on_at(events, ended, np.r_[start, NO_FUTURE][following]),
         next_launch_ns=np.r_[events.api_start_ns[rows], NO_FUTURE][following],
     )
 
@@ -237,6 +240,20 @@ def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
         group=group,
     )
     return _with_lags(found, arrived[calls:] - last[0])
+
+
+def _goes_on_at(events: RankEvents, end_ns: Int64, next_ns: Int64) -> Int64:
+    """Start of what follows each collective; its end where the CPU waited for just that.
+
+    What the CPU does between the return of a synchronizing call and the next launch is its own.
+    """
+    begin, returned = events.syncs_ns
+    if not len(begin):
+        return next_ns
+    row = np.searchsorted(begin, end_ns, side="right") - 1
+    last = returned[np.maximum(row, 0)]
+    waited = (row >= 0) & (last >= end_ns) & (last - end_ns <= MAX_RETURN_NS)
+    return np.where(waited, np.minimum(next_ns, end_ns), next_ns)
 
 
 def _own_steps(calls: CallTimes) -> tuple[Float64, ...]:

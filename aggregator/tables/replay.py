@@ -11,7 +11,9 @@ import numpy as np
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.errors import InvalidValueError, ReplayError
+from aggregator.events.window import read_bare_step
 from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.corrected import proven_saving_ns
 from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
 from aggregator.replay.rank_report import RankReport, rank_prediction, read_slow_ranks
@@ -116,7 +118,10 @@ def read_what_if(
     profile, is_corrected = _profile(data, corrected=corrected and not rank)
     fit = _fit(profile, is_corrected=is_corrected)
     if not changes and not rank:
-        return {**fit, "predicted_step_ns": None, "interval_ns": None, "is_bound": None}
+        return {**fit, "predicted_step_ns": None, "saving_ns": None} | {
+            "interval_ns": None,
+            "is_bound": None,
+        }
     if rank:
         found = rank_prediction(_rank_report(data), rank, profile, alone=not changes)
     else:
@@ -124,9 +129,17 @@ def read_what_if(
     return {
         **fit,
         "predicted_step_ns": found.predicted_step_ns,
+        "saving_ns": proven_saving_ns(profile, found, _bare_step(data), is_corrected=is_corrected),
         "interval_ns": list(found.interval_ns),
         "is_bound": found.is_bound,
     }
+
+
+def _bare_step(data: AggregationData) -> int | None:
+    aggr = int(data.params["aggr_id"])
+    return data.database.read_with(
+        lambda connection: read_bare_step(stored_events(connection), aggr)
+    )
 
 
 def read_can_replay(data: AggregationData, *, is_of_ranks: bool) -> Reply:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from aggregator.advice.verdict import (
+    FirstFinding,
     Limit,
     PathShares,
     Roofline,
@@ -34,10 +35,12 @@ def read_verdict(data: AggregationData) -> dict[str, Any]:
     summary = data.read_object(PERFORMANCE_SUMMARY)
     profiled = Symptoms(
         shares=_shares(data.read_object(RESOURCE_USAGE)),
-        mean_ns=summary["iter_avg_ns"],
-        median_ns=summary["iter_median_ns"],
-        steps=summary["steps"] or 0,
+        mean_ns=summary["step_mean_ns"] or summary["iter_avg_ns"],
+        median_ns=summary["step_median_ns"] or summary["iter_median_ns"],
+        steps=summary["step_count"] or summary["steps"] or 0,
         gains_pct=_gains(data),
+        has_bare=_has_bare(summary),
+        first=_first(data),
         roofline=_roofline(data.read_object(EFFICIENCY)),
         path=_path(data),
     )
@@ -127,6 +130,20 @@ def _shares(usage: Mapping[str, Any]) -> StepShares | None:
         loading=usage["dataloader_pct"] or 0.0,
         idle=sum(usage[name] or 0.0 for name in _IDLE),
     )
+
+
+def _has_bare(summary: Mapping[str, Any]) -> bool:
+    """Whether the step without profiling was measured or given."""
+    names = ("bare_step_ns", "corrected_step_ns", "given_step_ns")
+    return any(summary[name] is not None for name in names)
+
+
+def _first(data: AggregationData) -> FirstFinding | None:
+    """The finding at the head of the list; None: there is none."""
+    row = next(iter(data.rows(ADVICE, {"status__in": "found"})), None)
+    if row is None:
+        return None
+    return FirstFinding(row["advice"], row["problem"], row["gain_ns"], row["gain_pct"])
 
 
 def _gains(data: AggregationData) -> dict[str, float]:

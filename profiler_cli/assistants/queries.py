@@ -233,8 +233,8 @@ def what_if(scope: Scope, changes: Mapping[str, str]) -> Answer:
     check_parameters(changes, CHANGE_NAMES)
     found = read_what_if(scope.data, changes)
     found.pop("iterations", None)
-    before, after = found["measured_step_ns"], found["predicted_step_ns"]
-    saved = {} if after is None else {"saved_pct": 100 * (before - after) / max(before, 1)}
+    before, saving = found["measured_step_ns"], found["saving_ns"]
+    saved = {} if saving is None else {"saved_pct": 100 * saving / max(before, 1)}
     return {**found, **saved, "link": scope.link("critical-path")}
 
 

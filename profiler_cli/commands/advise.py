@@ -29,6 +29,8 @@ from profiler_cli.commands.step_reference import (
     CORRECTED_VIEW,
     RECORDED_COLUMNS,
     RECORDED_VIEW,
+    STEP_COLUMNS,
+    STEP_VIEW,
     VIEW,
     corrected_document,
     format_corrected,
@@ -122,6 +124,7 @@ def run_advise(words: Sequence[str]) -> int:
         unknown = [row for row in rows if row["status"] != "found"]
         aggr = int(aggregation["aggr_id"])
         reference = _first_row(database, VIEW, COLUMNS, aggr)
+        given = _first_row(database, STEP_VIEW, STEP_COLUMNS, aggr).get("given_step")
         corrected = _first_row(database, CORRECTED_VIEW, CORRECTED_COLUMNS, aggr)
         recorded = _first_row(database, RECORDED_VIEW, RECORDED_COLUMNS, aggr)
         if options.json:
@@ -131,7 +134,7 @@ def run_advise(words: Sequence[str]) -> int:
             document["recorded"] = recorded_document(recorded)
             output = json.dumps(document, indent=2) + "\n"
         else:
-            line = format_recorded(recorded) + format_reference(reference)
+            line = format_recorded(recorded) + format_reference(reference, given)
             line += format_corrected(corrected)
             line += format_verdict(database.path, aggr)
             output = shown(line + _text(name, aggregation, found, unknown))

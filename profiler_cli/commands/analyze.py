@@ -20,10 +20,12 @@ from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
 from profiler_cli.commands.step_reference import (
     CORRECTED_VIEW,
     RECORDED_VIEW,
+    STEP_VIEW,
     VIEW,
     format_corrected,
     format_recorded,
     format_reference,
+    step_lines,
 )
 from profiler_cli.options.declared import Options
 from profiler_cli.options.parser import rank_files
@@ -103,6 +105,8 @@ def _chosen_reports(options: Options) -> list[tuple[Report, str]]:
 def _request(options: Options) -> AggregationRequest:
     bounds = options.iter_start, options.iter_stop
     request = AggregationRequest(options.key_node, *bounds, options.phase)
+    if options.bare_step_ms is not None:
+        request = replace(request, bare_step_ns=round(options.bare_step_ms * 1e6))
     return replace(request, gpu_peaks=options.gpu_peaks) if options.gpu_peaks else request
 
 
@@ -210,8 +214,9 @@ def _write_reports(
                 lead = replace(source, aggr_id=_leading_aggregation(connection, aggr_id, options))
                 _write_files(source, lead, plan, options, console)
                 reference = lead.one_row(VIEW)
-                is_known = reference.get("bare_step") is not None
-                line = format_reference(reference)
+                given = lead.one_row(STEP_VIEW).get("given_step")
+                is_known = reference.get("bare_step") is not None or given is not None
+                line = format_reference(reference, given)
                 line += format_corrected(lead.one_row(CORRECTED_VIEW))
                 figures = (
                     format_losses(lead)
@@ -314,14 +319,7 @@ def format_losses(source: ReportSource) -> str:
 def _step_times(source: ReportSource) -> str:
     """Return the median step of the aggregation, and what a steady range left out."""
     row = source.one_row("view_performance_summary")
-    lines = []
-    steps = row.get("steps")
-    if row.get("key_node") and isinstance(steps, int) and steps > 1:
-        median, low, high = (_in(1e6, row[f"iter_{name}"]) for name in ("median", "p10", "p90"))
-        lines.append(
-            f"Step: median {median} ms, 10th to 90th percentile {low} to {high} ms "
-            f"({steps} steps, iterations {row['iter_start']} to {row['iter_stop']})"
-        )
+    lines = step_lines(source.one_row(STEP_VIEW))
     if row.get("steady_note") and (row.get("is_steady") or source.mode is not Mode.SIMPLE):
         note = str(row["steady_note"])
         lines.append(f"{note[0].upper()}{note[1:]}.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aggregator.system.untrusted_json import read_json
+
 COLUMNS: Final = (
     *("bare_step", "bare_step_p10", "bare_step_p90", "bare_steps", "profiled_step"),
     *("overhead_pct", "reason"),
@@ -30,10 +32,67 @@ _LIMITS: Final = {
 }
 
 
-def format_reference(row: Mapping[str, Any]) -> str:
-    """Return the line for a row of the view; empty for databases of older versions."""
+STEP_VIEW: Final = "view_typical_step"
+STEP_COLUMNS: Final = (
+    *("typical_step", "statistic", "step_median", "step_mean", "step_p10", "step_p90"),
+    *("typical_steps", "first_iteration", "last_iteration", "loop_steps", "uneven_reason"),
+    *("loop_reason", "between_steps", "given_step"),
+)
+
+
+def step_lines(row: Mapping[str, Any]) -> list[str]:
+    """Return what a step takes as profiled, and what lies between steps, for a row of the view."""
+    steps = row.get("typical_steps")
+    if not isinstance(steps, int) or steps < 1 or not isinstance(row["typical_step"], int):
+        return []
+    median, mean, low, high = (
+        _ms(row[f"step_{name}"]) for name in ("median", "mean", "p10", "p90")
+    )
+    spread = f"10th to 90th percentile {low} to {high} ms"
+    iterations = f"iterations {row['first_iteration']} to {row['last_iteration']}"
+    of = f"({steps} steps, {iterations}), as profiled"
+    line = f"Step: median {median} ms, {spread} {of}"
+    if row["statistic"] == "mean":
+        reason = f": {row['uneven_reason']}" if row["uneven_reason"] else ""
+        line = f"Step: mean {mean} ms, median {median} ms{reason}; {spread} {of}"
+    lines = [line]
+    if row["loop_reason"]:
+        lines.append(_sentence(str(row["loop_reason"])))
+    if gaps := read_gaps(row):
+        parts = ", ".join(f"{gap['kind']} {_ms(gap['ns'])} ms ({gap['count']})" for gap in gaps)
+        lines.append(f"Between steps: {parts}.")
+    return lines
+
+
+def read_gaps(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what lies between steps: kind, time and number of each."""
+    found = read_json(str(row.get("between_steps") or "[]"))
+    gaps = found if isinstance(found, list) else []
+    return [
+        gap
+        for gap in gaps
+        if isinstance(gap, dict)
+        and isinstance(gap.get("ns"), int)
+        and isinstance(gap.get("count"), int)
+        and isinstance(gap.get("kind"), str)
+    ]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def format_reference(row: Mapping[str, Any], given_ns: object = None) -> str:
+    """Return the line for a row of the view; empty for databases of older versions.
+
+    Args:
+        row: The row.
+        given_ns: Step that the user gave; None: none was given. Unit: ns.
+    """
     if not row:
         return ""
+    if not isinstance(row["bare_step"], int) and isinstance(given_ns, int):
+        return f"Step without profiling: {_ms(given_ns)} ms, as given by --bare_step_ms\n"
     bare, profiled, overhead = (row[name] for name in ("bare_step", "profiled_step", COLUMNS[5]))
     if not isinstance(bare, int):
         reason = f" {row['reason']}" if row["reason"] else ""

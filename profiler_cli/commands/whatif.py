@@ -17,8 +17,10 @@ from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.rows.replay import store_replay
 from aggregator.errors import UsageError
+from aggregator.events.window import read_bare_step
 from aggregator.pipeline import open_or_import
 from aggregator.replay.analysis import Prediction, ReplayedProfile
+from aggregator.replay.corrected import proven_saving_ns
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
 from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
 from aggregator.replay.reader import read_replayed
@@ -59,14 +61,18 @@ def run_whatif(words: Sequence[str]) -> int:
                 prediction = rank_prediction(
                     report, options.rank_as_median, profile, alone=not changes
                 )
+            bare_ns = read_bare_step(stored_events(database.connection), aggr)
+            saving_ns = None
+            if prediction is not None:
+                saving_ns = proven_saving_ns(profile, prediction, bare_ns, is_corrected=False)
             if options.save:
                 _save(Path(options.database), database.path, aggr, profile)
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             raise damaged(database.path, error) from error
     if options.format == "json":
-        print(json.dumps(_document(profile, prediction), indent=2))
+        print(json.dumps(_document(profile, prediction, saving_ns), indent=2))
     else:
-        print(shown(_text(options.database, profile, prediction)), end="")
+        print(shown(_text(options.database, profile, prediction, saving_ns)), end="")
     return EXIT_DONE
 
 
@@ -213,12 +219,15 @@ def _changes(options: argparse.Namespace) -> list[Change]:
     return named_changes(wanted | {name: [""] for name in SWITCHES if getattr(options, name)})
 
 
-def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[str, Any]:
+def _document(
+    profile: ReplayedProfile, prediction: Prediction | None, saving_ns: int | None
+) -> dict[str, Any]:
     errors = profile.errors_pct
     changed = {}
     if prediction is not None:
         changed = {
             "predicted_step_ns": prediction.predicted_step_ns,
+            "saving_ns": saving_ns,
             "interval_ns": list(prediction.interval_ns),
             "is_bound": prediction.is_bound,
         }
@@ -246,7 +255,9 @@ def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[s
     }
 
 
-def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) -> str:
+def _text(
+    name: str, profile: ReplayedProfile, prediction: Prediction | None, saving_ns: int | None
+) -> str:
     errors, measured = profile.errors_pct, int(np.median(profile.measured_ns))
     number = len(profile.steps.number)
     lines = [
@@ -265,7 +276,7 @@ def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) ->
             "",
             (
                 f"with the changes: {prediction.predicted_step_ns / 1e6:.3f} ms"
-                f" ({low:.3f} to {high:.3f} ms), {_change(prediction.predicted_step_ns, measured)}"
+                f" ({low:.3f} to {high:.3f} ms), {_change(measured, saving_ns)}"
             ),
         ]
         if prediction.is_bound:
@@ -287,9 +298,11 @@ def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) ->
     return "\n".join(lines) + "\n"
 
 
-def _change(predicted_ns: int, measured_ns: int) -> str:
-    """How much shorter or longer the step becomes."""
-    percent = 100 * (predicted_ns / measured_ns - 1) if measured_ns else 0.0
+def _change(measured_ns: int, saving_ns: int | None) -> str:
+    """How much shorter or longer the step becomes, as far as that is known."""
+    if saving_ns is None:
+        return "as profiled; how much of that is the profiler's is unknown (--bare_step_ms)"
+    percent = -100 * saving_ns / measured_ns if measured_ns else 0.0
     return f"{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
 
 

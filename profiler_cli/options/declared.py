@@ -14,6 +14,7 @@ from profiler_cli.options.values import (
     any_text,
     count_or_all,
     list_of_words,
+    milliseconds,
     one_of,
     seconds,
     whole_number,
@@ -77,6 +78,7 @@ class Options:
     domains: tuple[str, ...] = ()  # Custom NVTX domains to report on; empty for all.
     extended: bool = False
     gpu_peaks: str = ""
+    bare_step_ms: float | None = None  # Step without profiling, as the program timed it. Unit: ms.
     dump_model_data: bool = False
     summary: str = "auto"  # Whether a summary of the ranks is written: one of ``SUMMARIES``.
     tb_dir: str = "event_files"
@@ -305,6 +307,14 @@ AGGREGATION: Final = (
         "Peak rates of the GPU, instead of the known ones, for example "
         "float16=989.4,bandwidth=4800 (TFLOP/s and GB/s).",
         "known rates, or DLPROF_GPU_PEAKS",
+    ),
+    Option(
+        "bare_step_ms",
+        ("--bare_step_ms",),
+        milliseconds(),
+        "What a step takes without profiling, as the program itself prints it. Without it, and "
+        "without steps that dlprof timed, nothing can be said of what idle time of the GPU costs.",
+        "measured by dlprof python ..., else unknown",
     ),
 )
 

@@ -103,6 +103,16 @@ def seconds(*, above_zero: bool = False) -> Kind:
     return Kind("SECONDS", f"a number of seconds {limit}", parse)
 
 
+def milliseconds() -> Kind:
+    """A time in milliseconds, which may have a fraction, of at least a nanosecond."""
+
+    def parse(text: str) -> float:
+        time = float(text)
+        return _checked(time, 1e-6 <= time <= 1e12)
+
+    return Kind("MS", "a number of milliseconds above 0", parse)
+
+
 def list_of_words(metavar: str) -> Kind:
     """A list of words, empty for ``all``.
 

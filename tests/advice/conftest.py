@@ -22,10 +22,14 @@ Query = Callable[[str], list[tuple[object, ...]]]
 
 
 def captured(
-    factory: pytest.TempPathFactory, name: str, first: int | None = None, last: int | None = None
+    factory: pytest.TempPathFactory,
+    name: str,
+    first: int | None = None,
+    last: int | None = None,
+    bare_ms: float = 0.0,
 ) -> Path:
     """The database of a capture, which must not be changed."""
-    request = AggregationRequest("", first, last)
+    request = AggregationRequest("", first, last, bare_step_ns=round(bare_ms * 1e6))
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -35,7 +39,7 @@ def captured(
                 (Path(folder) / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
             import_profile(ImportOptions(source, path, request=request), NullProgress())
 
-    return made_once(factory, f"advice/{name}.{first}.{last}.dldb.sqlite", make)
+    return made_once(factory, f"advice/{name}.{first}.{last}.{bare_ms}.dldb.sqlite", make)
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +53,10 @@ def capture(database_of: Callable[..., Path]) -> Iterator[Callable[..., sqlite3.
     """A function that opens the database of a capture for reading."""
     opened: list[sqlite3.Connection] = []
 
-    def connect(name: str, first: int | None = None, last: int | None = None) -> sqlite3.Connection:
-        path = database_of(name, first, last)
+    def connect(
+        name: str, first: int | None = None, last: int | None = None, bare_ms: float = 0.0
+    ) -> sqlite3.Connection:
+        path = database_of(name, first, last, bare_ms)
         opened.append(sqlite3.connect(f"file:{path}?mode=ro", uri=True))
         return opened[-1]
 

@@ -303,3 +303,7 @@ class NewAggregationSerializer(Body):
         max_length=MAX_PHASE,
         help_text="Only iterations of this phase, a name of phases/; empty or null: all.",
     )
+    bare_step_ns = IterationField(
+        help_text="What a step takes without profiling, by the program's own clock; 0 or null: "
+        "unknown."
+    )

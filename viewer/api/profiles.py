@@ -225,6 +225,7 @@ def _requested(request: Request, database: ProfileDatabase) -> AggregationReques
         iter_start=body.get("iter_start"),
         iter_stop=body.get("iter_stop"),
         phase=body.get("phase") or "",
+        bare_step_ns=body.get("bare_step_ns") or 0,
     )
     start, stop = wanted.iter_start, wanted.iter_stop
     if start is not None and stop is not None and start > stop:

@@ -115,7 +115,11 @@ def send(job: Job) -> None:
 def request_of(job: Job) -> dict[str, JSONValue]:
     """Return the request of a job as its task receives it."""
     aggregation = AggregationRequest(
-        job.key_node, job.iter_start, job.iter_stop, job.iteration_phase
+        job.key_node,
+        job.iter_start,
+        job.iter_stop,
+        job.iteration_phase,
+        bare_step_ns=job.bare_step_ns,
     )
     return {
         "database": job.database,

@@ -54,6 +54,7 @@ def present(job: Job, jobs_before: int | None = None) -> dict[str, Any]:
         "request": {
             **{name: getattr(job, name) for name in ("key_node", "iter_start", "iter_stop")},
             "phase": job.iteration_phase,
+            "bare_step_ns": job.bare_step_ns or None,
         },
         "jobs_before": jobs_before,
         "files": _files(job),

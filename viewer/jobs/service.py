@@ -52,6 +52,7 @@ def submit(served: ServedProfile, request: AggregationRequest, client: str = "")
         "iter_start": request.iter_start,
         "iter_stop": request.iter_stop,
         "iteration_phase": request.phase,
+        "bare_step_ns": request.bare_step_ns,
     }
     with transaction.atomic():
         running = Job.objects.filter(**wanted, state__in=ACTIVE_STATES, cancel_requested=False)

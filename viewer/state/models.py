@@ -55,6 +55,7 @@ class Job(models.Model):
     iter_start = models.BigIntegerField(null=True)
     iter_stop = models.BigIntegerField(null=True)
     iteration_phase = models.CharField(max_length=200, blank=True, default="")
+    bare_step_ns = models.BigIntegerField(default=0)
     # Of an import: files to read, the name for the profile, how ranges are read.
     sources = models.JSONField(default=list)
     # Number of the first rank of each source, and how far each is: a letter, as a snapshot has it.

@@ -38,6 +38,11 @@ def detect_unused(evidence: Evidence) -> Issue | None:
             detector="underutilized_gpu_detector",
             problem=say("The capture holds no GPU work, although the program used a GPU"),
             recommendation=say(
+                "Trace again with ProfilerActivity.CUDA among the activities; if it was, CUPTI "
+                "could not record: it needs the permission, and no other profiler beside it"
+            )
+            if evidence.is_from_torch_profiler
+            else say(
                 "Profile again so that the program ends normally, or stop it earlier (--duration): "
                 "what the GPU did is lost when a program ends by a signal, an error of the GPU or "
                 "os._exit"

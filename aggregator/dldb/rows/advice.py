@@ -19,6 +19,7 @@ from aggregator.dldb.rows.replay import replay_tables
 from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError
+from aggregator.profile.profile import SourceFormat
 from aggregator.texts import say
 
 FOUND, UNKNOWN = "found", "unknown"
@@ -47,7 +48,9 @@ def add_advice(
         return None
     columns = {str(row[1]) for row in connection.execute("PRAGMA table_info(advice)")}
     facts = find_facts(connection, store, aggr, known)
-    table = _table(aggr, *collect_advice(facts))
+    meta = dict(store.values("dldb_meta", "key", "value"))
+    is_kineto = meta.get("source_format") == SourceFormat.KINETO
+    table = _table(aggr, *collect_advice(facts, is_kineto=is_kineto))
     kept = {name: one for name, one in table.columns.items() if name in columns}
     insert_rows(connection, Table("advice", kept))
     if facts is not None and facts.replayed is not None:
@@ -112,14 +115,26 @@ def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | 
     return share if share <= 100 else None
 
 
-def collect_advice(facts: Facts | None) -> tuple[list[Finding], list[Unknown]]:
-    """Return the advice and the open questions of an aggregation."""
+def collect_advice(
+    facts: Facts | None, *, is_kineto: bool = False
+) -> tuple[list[Finding], list[Unknown]]:
+    """Return the advice and the open questions of an aggregation.
+
+    Args:
+        facts: The facts; None: there is no GPU work.
+        is_kineto: Whether torch.profiler made the profile.
+    """
     if facts is None:
         return [], [
             Unknown(
                 "gpu_work",
                 say("No advice is available: the aggregated range holds no GPU work"),
                 say(
+                    "A trace whose activities include CUDA (ProfilerActivity.CUDA), made where "
+                    "CUPTI may record: it needs the permission, and no other profiler beside it"
+                )
+                if is_kineto
+                else say(
                     "A capture of a program that uses a GPU and ends normally: what the GPU did "
                     "is lost when a program ends by a signal"
                 ),

@@ -18,6 +18,7 @@ from aggregator.dldb.rows.corrected import add_corrected_step
 from aggregator.dldb.rows.efficiency import write_efficiency
 from aggregator.dldb.rows.phases import iteration_phases
 from aggregator.dldb.rows.rank_iterations import write_rank_metrics
+from aggregator.dldb.rows.steps import step_tables
 from aggregator.dldb.writer import Column, Table, Value, attributes, insert_rows
 from aggregator.events.store import EventStore
 from aggregator.metrics.model import LEVELS, RollupInput
@@ -33,6 +34,8 @@ LONG_ITERATION = 20_000
 def _request_key(request: AggregationRequest) -> str:
     """One text per distinct request."""
     asked: list[object] = [request.key_node, request.iter_start, request.iter_stop]
+    if request.bare_step_ns:
+        return json.dumps([*asked, request.gpu_peaks, request.phase, request.bare_step_ns])
     if request.phase:
         return json.dumps([*asked, request.gpu_peaks, request.phase])
     return json.dumps([*asked, request.gpu_peaks] if request.gpu_peaks else asked)
@@ -83,6 +86,9 @@ def add_aggregation(
     for table in _tables(inputs, rollups, request, aggr):
         insert_rows(connection, table)
     insert_rows(connection, _step_times(inputs[0], aggregated, aggr))
+    window = rollups[0].window
+    for table in step_tables(connection, store, aggr, inputs[0], window, request.bare_step_ns):
+        insert_rows(connection, table)
     insert_rows(connection, _issues(connection, inputs[0], rollups[0], request, aggr))
     write_rank_metrics(connection, aggr, inputs[0], rollups[0])
     write_efficiency(connection, aggr, inputs[0], rollups[0].window, request.gpu_peaks)

@@ -6,6 +6,7 @@ from aggregator.tables.spec import IN_GRAPHS, Field, ObjectSpec, fields_of
 
 _PERFORMANCE = "view_performance_summary"
 _REFERENCE = "view_step_reference"
+_STEP = "view_typical_step"
 _CORRECTED = "view_corrected_step"
 _RECORDED = "view_recorded_part"
 _MODEL = "view_model_summary"
@@ -55,6 +56,25 @@ PERFORMANCE_SUMMARY = ObjectSpec(
         Field("iter_median_ns", _PERFORMANCE, "iter_median", "Median time of a step."),
         Field("iter_p10_ns", _PERFORMANCE, "iter_p10", "10th percentile of the steps' times."),
         Field("iter_p90_ns", _PERFORMANCE, "iter_p90", "90th percentile of the steps' times."),
+        *fields_of(
+            _STEP,
+            {
+                "step_ns=typical_step": "The typical step: the median or the mean, as profiled.",
+                "step_median_ns=step_median": "Median of the steps.",
+                "step_mean_ns=step_mean": "Mean of the steps.",
+                "step_p10_ns=step_p10": "10th percentile of the steps.",
+                "step_p90_ns=step_p90": "90th percentile of the steps.",
+                "step_count=typical_steps": "Steps that these are of.",
+                "step_first=first_iteration": "Iteration of the first of them.",
+                "step_last=last_iteration": "Iteration of the last of them.",
+                "loop_steps": "Steps of the loop in all of the profile.",
+                "given_step_ns=given_step": "Step without profiling that the user gave.",
+            },
+        ),
+        Field("step_statistic", _STEP, "statistic", "Which it is: median or mean.", "string"),
+        Field("uneven_reason", _STEP, "uneven_reason", "Why it is the mean.", "string"),
+        Field("loop_reason", _STEP, "loop_reason", "How an unmarked loop was found.", "string"),
+        Field("between_steps", _STEP, "between_steps", "JSON list: what is no step.", "string"),
         *fields_of(
             _REFERENCE,
             {

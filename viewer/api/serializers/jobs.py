@@ -24,6 +24,9 @@ class AggregationRequestSerializer(Serializer[Any]):
     iter_start = IntegerField(help_text="First iteration, inclusive.", allow_null=True)
     iter_stop = IntegerField(help_text="Last iteration, inclusive.", allow_null=True)
     phase = CharField(help_text="Only iterations of this phase; empty: all.")
+    bare_step_ns = IntegerField(
+        help_text="Step without profiling that the user gave.", allow_null=True
+    )
 
 
 class RankFileSerializer(Serializer[Any]):

@@ -99,6 +99,11 @@ class WhatIfSerializer(ReplaySerializer):
     """The step with changes."""
 
     predicted_step_ns = IntegerField(help_text="Median step; null: no change.", allow_null=True)
+    saving_ns = IntegerField(
+        help_text="What the median step is known to save; null: no change, or the saved time is of "
+        "the CPU and may be the profiler's, because the step without profiling is unknown.",
+        allow_null=True,
+    )
     interval_ns = ListField(
         child=IntegerField(), allow_null=True, help_text="10th and 90th percentile of the steps."
     )

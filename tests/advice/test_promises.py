@@ -1,0 +1,178 @@
+"""Nothing promises more than a step has: savings in all that users read, against true steps."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from aggregator.html_report.content import read_objects
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import opened
+from aggregator.tables.declared.advice import ADVICE
+from aggregator.tables.replay import read_what_if
+from profiler_cli.assistants.profiles import Profiles, name_profiles
+from profiler_cli.assistants.tools import advise, summarize, what_if
+from profiler_cli.dlprof import main
+from tests.conftest import ProfileFactory
+
+TRUE_STEPS_MS = {
+    "trainer": 381.0,
+    "static": 3.28,
+    "gpt": 39.5,
+    "jax": 22.5,
+    "ddp": 62.5,  # 38 ms, and a sleep of 120 ms in every fifth step.
+    "pyg_epochs": 19.3,
+    "vit_loader": 260.0,
+}
+"""Capture -> the longest mean step of the script's own clock without profiling. Unit: ms."""
+HOST = {"launch_bound", "host_stalls", "synchronizing_calls", "batch_size"}
+HOST_CHANGES = ("graph_launch", "no_sync")
+UNITS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "us": 1e3}
+_SAVING = re.compile(r"\bsav(?:e|es|ed|ing)\b(?: up to| about)? ([\d.,]+)\s(ms|s|µs|us)\b")
+
+
+def _promised_ns(text: str) -> Iterator[float]:
+    """Times that a text says could be saved."""
+    for number, unit in _SAVING.findall(" ".join(text.split())):
+        yield float(number.replace(",", "")) * UNITS[unit]
+
+
+def _savings_of(document: Any) -> Iterator[float]:
+    """Savings in a document: numbers by their names, and those in its sentences."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name in ("gain_ns", "saving_ns") and isinstance(value, int | float):
+                yield float(value)
+            else:
+                yield from _savings_of(value)
+    elif isinstance(document, list):
+        for part in document:
+            yield from _savings_of(part)
+    elif isinstance(document, str):
+        yield from _promised_ns(document)
+
+
+def _everything(path: Path, aggr: int, capsys: pytest.CaptureFixture[str]) -> Iterator[object]:
+    """All that says what could be saved."""
+    with opened(path, time_limit_s=60) as database:
+        data = AggregationData(database, {"aggr_id": aggr, "domain": "default-domain"})
+        yield [dict(row) for row in data.rows(ADVICE)]
+        yield read_objects(data)
+        for change in HOST_CHANGES:
+            yield {"saving_ns": read_what_if(data, {change: "1"})["saving_ns"]}
+    profiles = Profiles(name_profiles([(path, path)]), "")
+    with profiles.scope(next(iter(profiles.known)), aggr) as scope:
+        yield summarize(scope)
+        yield advise(scope, None)
+        for change in HOST_CHANGES:
+            yield what_if(scope, {change: "1"})
+    for words in ([], ["--json"]):
+        main(["advise", f"--database={path}", f"--aggregation={aggr}", *words])
+        output = capsys.readouterr().out
+        yield json.loads(output) if words else output
+    for change in HOST_CHANGES:
+        main(["whatif", f"--database={path}", f"--{change}"])
+        yield capsys.readouterr().out
+
+
+def _newest(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("SELECT max(aggr_id) FROM view_aggregations").fetchone()[0])
+
+
+@pytest.mark.parametrize("name", TRUE_STEPS_MS)
+def test_no_text_and_no_number_promises_more_than_the_true_step(
+    imported: ProfileFactory, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = imported(name)
+    for document in _everything(path, _newest(path), capsys):
+        for saving_ns in _savings_of(document):
+            assert saving_ns <= TRUE_STEPS_MS[name] * 1e6, (saving_ns, document)
+
+
+@pytest.mark.parametrize("name", TRUE_STEPS_MS)
+def test_without_a_bare_step_gaps_of_the_cpu_promise_nothing(
+    imported: ProfileFactory, name: str
+) -> None:
+    path = imported(name)
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(
+            "SELECT advice_name, severity, gain_ns, gain_pct, problem, needs FROM view_advice"
+            " WHERE aggr_id = ? AND status = 'found' ORDER BY place",
+            (_newest(path),),
+        ).fetchall()
+    of_host = [row for row in rows if row[0] in HOST]
+    for _, severity, gain_ns, gain_pct, problem, needs in of_host:
+        assert (severity, gain_ns, gain_pct) == ("low", None, None)
+        assert "is unknown" in problem
+        assert "--bare_step_ms" in needs
+    timed = [place for place, row in enumerate(rows) if row[3] is not None]
+    first = next((place for place, row in enumerate(rows) if row[0] in HOST), len(rows))
+    assert max(timed, default=-1) < first
+
+
+@pytest.mark.parametrize("name", ["static"])
+def test_with_a_given_step_the_host_saves_at_most_what_the_gpu_idles(
+    imported: ProfileFactory, tmp_path: Path, name: str
+) -> None:
+    bare_ms = 3.0
+    main([f"--database={imported(name)}", f"--bare_step_ms={bare_ms}", f"--output_path={tmp_path}"])
+    path = tmp_path / "dlprof_dldb.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        aggr = _newest(path)
+        given = "SELECT given_step FROM view_typical_step WHERE aggr_id = ?"
+        assert connection.execute(given, (aggr,)).fetchone() == (round(bare_ms * 1e6),)
+        gains = connection.execute(
+            "SELECT gain_ns, gain_pct FROM view_advice WHERE aggr_id = ? AND advice_name IN"
+            " ('launch_bound', 'host_stalls', 'synchronizing_calls')",
+            (aggr,),
+        ).fetchall()
+    for gain_ns, gain_pct in gains:
+        assert gain_ns is not None
+        assert gain_ns <= (bare_ms - _work_ms(path)) * 1e6
+        assert gain_pct == pytest.approx(100 * gain_ns / (bare_ms * 1e6), abs=0.01)
+
+
+def _work_ms(path: Path) -> float:
+    """What the GPU works in a median step, from its kernels. Unit: ms."""
+    with closing(sqlite3.connect(path)) as connection:
+        query = (
+            "SELECT sum(kernel_duration) FROM view_kernel_launches WHERE aggr_id = 2"
+            " GROUP BY iter_value"
+        )
+        return median(row[0] for row in connection.execute(query)) / 1e6
+
+
+def test_what_if_changes_of_the_gpu_keep_their_saving(
+    imported: ProfileFactory,
+) -> None:
+    path = imported("pytorch_resnet50_fp32")
+    with opened(path, time_limit_s=60) as database:
+        data = AggregationData(database, {"aggr_id": _newest(path), "domain": "default-domain"})
+        found = read_what_if(data, {"half_precision": "1"})
+    assert found["saving_ns"] == found["measured_step_ns"] - found["predicted_step_ns"] > 0
+
+
+def test_a_change_of_the_cpu_promises_no_time_of_the_cpu(imported: ProfileFactory) -> None:
+    path = imported("pytorch_bert_bf16")
+    with opened(path, time_limit_s=60) as database:
+        data = AggregationData(database, {"aggr_id": _newest(path), "domain": "default-domain"})
+        found = read_what_if(data, {"graph_launch": "1"})
+    assert found["predicted_step_ns"] < found["measured_step_ns"]
+    assert found["saving_ns"] < 0.02 * found["measured_step_ns"]  # Gaps between kernels.
+
+
+@pytest.mark.parametrize("value", ["0", "-3", "nan", "inf", "1e30", "fast"])
+def test_a_bare_step_that_is_no_time_is_refused(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--database=x.sqlite", f"--bare_step_ms={value}"]) == 2
+    assert "--bare_step_ms" in capsys.readouterr().err

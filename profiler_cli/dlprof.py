@@ -49,6 +49,7 @@ SUBCOMMANDS: Final = {
     "memory": "profiler_cli.commands.memory:run_memory",
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
     "scrub": "profiler_cli.commands.scrub:run_scrub",
+    "show": "profiler_cli.commands.show:run_show",
     "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
     "summarize": "profiler_cli.commands.summarize:run_summarize",
     "whatif": "profiler_cli.commands.whatif:run_whatif",

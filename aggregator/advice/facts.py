@@ -256,9 +256,13 @@ class Facts:
         return max(self._working_ns(gpu) for gpu in self.gpus) / self.steps.count
 
     def _working_ns(self, gpu: Gpu) -> int:
-        low, high = self.busy[gpu.device].covered_before(np.array([gpu.low_ns, gpu.high_ns]))
-        waited = self.work.waiting_ns[self.kernels & (self.work.device == gpu.device)]
-        return max(int(high - low) - int(np.maximum(waited, 0).sum()), 0)
+        rows = self.work.device == gpu.device
+        # A collective waits at its start.
+        start = self.work.start_ns[rows] + np.maximum(self.work.waiting_ns[rows], 0)
+        end = np.minimum(self.work.end_ns[rows], gpu.high_ns)
+        working = flatten(np.minimum(start, end), end)
+        low, high = working.covered_before(np.array([gpu.low_ns, gpu.high_ns]))
+        return int(high - low)
 
     @cached_property
     def corrected_idle_pct(self) -> float | None:

@@ -91,6 +91,7 @@ class Cycles:
 
     start_ns: Int64  # When its host part begins.
     host_ns: Int64  # When its host part ends.
+    mark_ns: Int64  # A time that lies in the iteration of the key node that it is, on all ranks.
     end_ns: Int64  # When host and GPU have both ended.
     work: Int64  # How much work it launched.
     is_step: Bool
@@ -105,7 +106,7 @@ class Steps:
 
     start_ns: Int64
     end_ns: Int64
-    host_ns: Int64  # A time within the host part of each.
+    mark_ns: Int64  # A time in the iteration that each of them is.
     is_typical: Bool  # Whether it counts for the typical step.
     between: tuple[tuple[Between, int, int], ...] = ()  # Kind, total time and number.
 
@@ -229,9 +230,11 @@ def cut_cycles(found: Instances, work: Launched) -> Cycles:
     is_short = before_other & (found.marks is Marks.BEGIN)
     if len(is_short) and found.marks in (Marks.BEGIN, Marks.COVER):
         is_short[-1] = True
+    own_end = found.end_ns[kept] if found.marks is Marks.COVER else host
     return Cycles(
         start,
         host,
+        own_end - 1,
         np.maximum(host, ends),
         high - low,
         is_step,
@@ -339,9 +342,9 @@ def join_ranks(ranks: Sequence[Cycles]) -> Cycles | None:
     """
     if len({len(one.start_ns) for one in ranks}) != 1:
         return None
-    starts, hosts, ends = (
+    starts, hosts, marks, ends = (
         np.stack([getattr(one, name) for one in ranks])
-        for name in ("start_ns", "host_ns", "end_ns")
+        for name in ("start_ns", "host_ns", "mark_ns", "end_ns")
     )
     work, is_step, is_next, is_short = (
         np.stack([getattr(one, name) for one in ranks])
@@ -350,6 +353,7 @@ def join_ranks(ranks: Sequence[Cycles]) -> Cycles | None:
     return Cycles(
         starts.min(axis=0),
         hosts.max(axis=0),
+        marks.max(axis=0),
         ends.max(axis=0),
         work.sum(axis=0),
         np.any(is_step, axis=0),
@@ -390,8 +394,7 @@ def find_steps(cycles: Cycles) -> Steps:
         for kind, times in spans.items()
         if (total := sum(max(time, 0) for time in times)) > 0
     )
-    middle = (np.minimum(cycles.host_ns, cycles.end_ns) + cycles.start_ns) // 2
-    return Steps(start[rows], end[rows], middle[rows], is_typical, between)
+    return Steps(start[rows], end[rows], cycles.mark_ns[rows], is_typical, between)
 
 
 # --- loops of programs without ranges ----------------------------------------------------------

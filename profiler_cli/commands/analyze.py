@@ -157,9 +157,14 @@ def _import_elsewhere(
 def _add_aggregation(source: Path, database: Path, options: Options, console: Console) -> int:
     """Add an aggregation to a copy of the database, unless it has one with these settings.
 
-    That of a phase is of the steady iterations, if no others were requested.
+    That of a phase, or with a step that was given, is of the steady iterations, if no others were
+    requested.
     """
-    if options.phase and options.iter_start is None and options.iter_stop is None:
+    if (
+        (options.phase or options.bare_step_ms is not None)
+        and options.iter_start is None
+        and options.iter_stop is None
+    ):
         options = _within_steady(source, options, console)
     result = aggregate_copy(
         source,

@@ -37,6 +37,13 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return database
 
 
+def unpacked(packed: Path, folder: Path) -> Path:
+    """The file of a case in a folder."""
+    path = folder / packed.stem
+    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    return path
+
+
 def _newest(path: Path, columns: str, view: str) -> Any:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
@@ -126,13 +133,9 @@ def test_a_trace_without_kernels_is_told_what_its_activities_lack(case: Case) ->
 def test_a_rank_that_waits_in_a_synchronizing_call_is_not_late(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sources = []
-    for rank in range(2):
-        name = f"rank{rank}.json"
-        packed = CASES / f"late_rank_of_five_noisy_steps.{name}.xz"
-        (tmp_path / name).write_bytes(lzma.decompress(packed.read_bytes()))
-        sources.append(str(tmp_path / name))
-    assert main([f"--database={','.join(sources)}", f"--output_path={tmp_path}"]) == 0
+    packed = [CASES / f"late_rank_of_five_noisy_steps.rank{rank}.json.xz" for rank in range(2)]
+    sources = [unpacked(one, tmp_path) for one in packed]
+    assert main([f"--database={','.join(map(str, sources))}", f"--output_path={tmp_path}"]) == 0
     path = tmp_path / "dlprof_dldb.sqlite"
     capsys.readouterr()
     main(["stragglers", str(path)])

@@ -187,7 +187,7 @@ def _find_loop(
     if cycles is None or not cycles.is_step.any():
         return None
     steps = find_steps(cycles)
-    number = np.searchsorted(window.iterations.end_ns, steps.host_ns, side="right")
+    number = np.searchsorted(window.iterations.end_ns, steps.mark_ns, side="right")
     return _Loop(steps, np.minimum(number, len(window.iterations) - 1).astype(np.int64))
 
 

@@ -1,0 +1,183 @@
+"""The first screen of an aggregation: verdict, step, where it goes, findings, ops, as one document.
+
+The same document is what ``dlprof show`` prints and what an assistant is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.system.untrusted_json import read_json
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.declared.advice import ADVICE
+from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
+from aggregator.tables.verdict import read_verdict
+
+MOST_OPS: Final = 10
+BUSY_PARTS: Final = (
+    ("Tensor Core kernels", "tc_pct"),
+    ("other kernels", "non_tc_pct"),
+    ("communication", "communication_pct"),
+    ("CUDA graphs", "graph_pct"),
+    ("copies", "memory_pct"),
+)
+IDLE_PARTS: Final = (
+    ("idle: data loader", "dataloader_pct"),
+    ("idle: I/O", "io_pct"),
+    ("idle: CPU ops", "cpu_pct"),
+    ("idle: Python or other", "other_pct"),
+)
+_STRAY: Final = "unassociated_"
+
+
+def read_first_screen(data: AggregationData) -> dict[str, Any]:
+    """Return the first screen of an aggregation; what is unknown is None or empty."""
+    summary = data.read_object(PERFORMANCE_SUMMARY)
+    verdict = read_verdict(data)
+    found = data.rows(ADVICE, {"status__in": "found"})
+    step = _step(summary)
+    ops = _ops(data)
+    return {
+        "step": step,
+        "loop": _loop(data, summary),
+        "between_steps": _between(summary),
+        "gpu": _gpu(data, None if step is None else step["mean_ns"]),
+        "names": _names(ops),
+        "verdict": {"text": verdict["sentence"], "finding": verdict["advice"]},
+        "findings": [_finding(row) for row in found],
+        "limits": [],
+        "top_ops": _top_ops(ops, summary),
+    }
+
+
+def _step(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The step: without profiling if that was measured or given, else as profiled."""
+    profiled = summary["step_ns"]
+    if profiled is None:
+        return None
+    measured, given = summary["bare_step_ns"], summary["given_step_ns"]
+    basis = "bare" if measured is not None else "given" if given is not None else "profiled"
+    bare = given if measured is None else measured
+    return {
+        "ns": profiled if bare is None else bare,
+        "basis": basis,
+        "statistic": summary["step_statistic"],
+        "reason": summary["uneven_reason"] or None,
+        "median_ns": summary["step_median_ns"],
+        "mean_ns": summary["step_mean_ns"],
+        "p10_ns": summary["step_p10_ns"],
+        "p90_ns": summary["step_p90_ns"],
+        "profiled_ns": profiled,
+        "bare_ns": bare,
+        "corrected_ns": summary["corrected_step_ns"],
+        "steps": summary["step_count"],
+        "first": summary["step_first"],
+        "last": summary["step_last"],
+    }
+
+
+def _loop(data: AggregationData, summary: Mapping[str, Any]) -> dict[str, Any]:
+    sql = "SELECT value FROM view_profile_info WHERE key = 'key_node_confidence'"
+    known = data.database.rows(sql) if data.database.has("view_profile_info") else []
+    confidence = str(known[0][0]) if known else ""
+    from_kernels = bool(summary["loop_reason"])
+    if not summary["key_node"]:
+        confidence = "low" if from_kernels else "none"
+    return {
+        "key_node": summary["key_node"] or "",
+        "iterations": summary["total_iterations"],
+        "steps": summary["loop_steps"] or 0,
+        "confidence": confidence or "none",
+        "reason": summary["loop_reason"] or summary["key_node_reason"] or "",
+    }
+
+
+def _between(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = read_json(str(summary["between_steps"] or "[]"))
+    return found if isinstance(found, list) else []
+
+
+def _gpu(data: AggregationData, step_ns: int | None) -> dict[str, Any]:
+    """Where a mean step goes: the GPU is busy or idle, and the parts of both add up to it."""
+    usage = dict(data.read_object(RESOURCE_USAGE))
+    moved = usage["communication_pct"] or 0.0
+    if usage["non_tc_pct"] is None or usage["tc_pct"] is None:
+        return {"busy_pct": None, "idle_pct": None, "parts": []}
+    # Kernels that move data are counted among the others.
+    usage["non_tc_pct"] -= min(moved, usage["non_tc_pct"])
+    parts = [
+        {"name": name, "pct": usage[column], "is_busy": names is BUSY_PARTS}
+        for names in (BUSY_PARTS, IDLE_PARTS)
+        for name, column in names
+        if usage[column]
+    ]
+    busy = sum(part["pct"] for part in parts if part["is_busy"])
+    for part in parts:
+        ns = None if step_ns is None else round(part["pct"] / 100.0 * step_ns)
+        part |= {"ns": ns, "pct": round(part["pct"], 4)}
+    return {"busy_pct": round(busy, 4), "idle_pct": round(100.0 - busy, 4), "parts": parts}
+
+
+def _ops(data: AggregationData) -> list[tuple[str, str, int]]:
+    """Names, types and GPU times of the ops of an aggregation, longest first."""
+    sql = (
+        "SELECT op_node_name, op_node_type, gpu_time FROM view_op_nodes"
+        " WHERE aggr_id = :aggr_id AND domain_name = :domain AND gpu_time > 0"
+        " ORDER BY gpu_time DESC, row_id"
+    )
+    if not data.database.has("view_op_nodes", "row_id"):
+        sql = sql.replace(", row_id", "")
+    rows = data.database.rows(sql, {name: data.params[name] for name in ("aggr_id", "domain")})
+    return [(str(name), str(kind), int(time_ns)) for name, kind, time_ns in rows]
+
+
+def _names(ops: list[tuple[str, str, int]]) -> dict[str, float | None]:
+    """Shares of the GPU time by what is known of its name."""
+    total = sum(time_ns for _, _, time_ns in ops)
+    if not total:
+        return {"named_pct": None, "module_pct": None, "unassociated_pct": None}
+    stray = sum(time_ns for name, kind, time_ns in ops if _is_stray(name, kind))
+    module = sum(
+        time_ns for name, kind, time_ns in ops if not _is_stray(name, kind) and _module_of(name)
+    )
+    return {
+        "named_pct": round(100.0 * (total - stray) / total, 4),
+        "module_pct": round(100.0 * module / total, 4),
+        "unassociated_pct": round(100.0 * stray / total, 4),
+    }
+
+
+def _is_stray(name: str, kind: str) -> bool:
+    return kind.startswith(_STRAY) or name.rpartition("/")[2].startswith(_STRAY)
+
+
+def _module_of(name: str) -> str:
+    """The path of an op without the op itself; empty: it is in no module."""
+    return name.rpartition("/")[0].strip("/")
+
+
+def _top_ops(ops: list[tuple[str, str, int]], summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    total = max(sum(time_ns for _, _, time_ns in ops), 1)
+    count = max(summary["profiled_iterations"] or 1, 1)
+    return [
+        {
+            "name": name.rpartition("/")[2],
+            "module": _module_of(name),
+            "gpu_ns_per_step": round(time_ns / count),
+            "share_pct": round(100.0 * time_ns / total, 4),
+        }
+        for name, _, time_ns in ops[:MOST_OPS]
+    ]
+
+
+def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": row["advice"],
+        "text": row["problem"],
+        "recommendation": row["recommendation"],
+        "saving_ns": row["gain_ns"],
+        "saving_pct": row["gain_pct"],
+        "certainty": row["certainty"],
+        "source": row["gain_source"] or "",
+    }

@@ -1,0 +1,233 @@
+"""``dlprof show``: the first screen in the terminal, for people on a cluster.
+
+Modules that read profiles are loaded only if one must be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.dldb.guarded import few_rows, time_limit_s
+from aggregator.dldb.reader import Dldb, damaged, open_database
+from aggregator.system.plain_text import on_one_line, shown
+from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser, rank_files
+
+_FINDINGS: Final = 3
+_OPS: Final = 5
+_WIDTH: Final = 100
+_BAR: Final = 40
+_MOST_NAME: Final = 60
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof show",
+        description="Show what limits a step, how long it takes, where it goes, and what to do.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "file", metavar="FILE", help="a DLProf database, or whatever --database takes"
+    )
+    parser.add_argument(
+        "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json", "markdown"), default="text", help="(default: text)"
+    )
+    return parser
+
+
+def run_show(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``show`` and return its exit code.
+
+    Raises:
+        DlprofError: The file cannot be used.
+    """
+    options = _parser().parse_args(list(words))
+    with ExitStack() as stack:
+        database = _open(options.file, stack)
+        path = database.path
+        try:
+            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
+            numbers = [int(row[0]) for row in few_rows(database.connection.execute(query))]
+            aggr = chosen_aggregation(numbers, options.aggregation)
+            query = "SELECT domain_name FROM view_domains LIMIT 1"
+            domain = str(few_rows(database.connection.execute(query))[0][0])
+            database.close()
+            document = _read(path, aggr, domain)
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
+            raise damaged(path, error) from error
+    if options.format == "json":
+        print(json.dumps(_without_texts(document), indent=2))
+    else:
+        made = _markdown(document) if options.format == "markdown" else _text(document)
+        print(shown("\n".join(made)))
+    return EXIT_DONE
+
+
+def _without_texts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without what only the texts for people use."""
+    step = document["step"]
+    gpu = document["gpu"]
+    return {
+        **document,
+        "step": step and {name: step[name] for name in step if name != "reason"},
+        "gpu": {
+            **gpu,
+            "parts": [
+                {name: part[name] for name in ("name", "ns", "pct")} for part in gpu["parts"]
+            ],
+        },
+        "findings": [
+            {name: finding[name] for name in finding if name != "recommendation"}
+            for finding in document["findings"]
+        ],
+    }
+
+
+def _open(name: str, stack: ExitStack) -> Dldb:
+    """Open a database, or import what the name stands for into a temporary one."""
+    from aggregator.pipeline import open_or_import  # noqa: PLC0415 - slow to load
+
+    sources = rank_files(name)
+    if len(sources) == 1:
+        return open_or_import(sources[0], stack)
+    from aggregator.options import ImportOptions  # noqa: PLC0415
+    from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415
+    from aggregator.system.progress import NullProgress  # noqa: PLC0415
+    from aggregator.system.temporary_files import temporary_folder  # noqa: PLC0415
+
+    target = stack.enter_context(temporary_folder("dlprof-import")) / "dlprof_dldb.sqlite"
+    import_ranks(ImportOptions(sources[0], target), sources, NullProgress(), None)
+    return open_database(target)
+
+
+def _read(path: Path, aggr: int, domain: str) -> dict[str, Any]:
+    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415
+    from aggregator.tables.connection import opened  # noqa: PLC0415
+    from aggregator.tables.first_screen import read_first_screen  # noqa: PLC0415
+
+    with opened(path, time_limit_s=time_limit_s(path)) as database:
+        return read_first_screen(AggregationData(database, {"aggr_id": aggr, "domain": domain}))
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def _text(document: Mapping[str, Any]) -> list[str]:
+    lines = [*_wrapped(f"{document['verdict']['text']}."), "", *_step_lines(document), ""]
+    gpu = document["gpu"]
+    if gpu["parts"]:
+        lines += [f"GPU busy {gpu['busy_pct']:.1f} %, idle {gpu['idle_pct']:.1f} % of the step"]
+        lines += [
+            f"  {part['name']:<22} {part['pct']:5.1f} % {_ms(part['ns']):>12}  "
+            + "#" * round(part["pct"] / 100 * _BAR)
+            for part in gpu["parts"]
+        ]
+        lines.append("")
+    for number, finding in enumerate(document["findings"][:_FINDINGS], start=1):
+        lines += _wrapped(f"{number}. {_saving(finding)}{finding['text']}.")
+        lines += [f"   {line}" for line in _wrapped(f"Do: {finding['recommendation']}.")]
+    if document["findings"]:
+        lines.append("")
+    if document["top_ops"]:
+        lines.append("Top ops by GPU time, per step")
+        lines += [
+            f"  {_ms(op['gpu_ns_per_step']):>12} {op['share_pct']:5.1f} %  {_op_name(op)}"
+            for op in document["top_ops"][:_OPS]
+        ]
+        lines.append("")
+    lines += [f"Limit of the capture: {limit['text']}." for limit in document["limits"]]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    step, loop = document["step"], document["loop"]
+    if step is None:
+        reason = f": {loop['reason']}" if loop["reason"] else ""
+        yield from _wrapped(f"No steps were found{reason}.")
+        return
+    basis = {"bare": "without profiling", "given": "as given", "profiled": "as profiled"}
+    line = f"Step: {_ms(step['ns'])} {basis[step['basis']]}"
+    if step["basis"] == "profiled":
+        line += f" ({step['statistic']})"
+    else:
+        line += f"; as profiled {_ms(step['profiled_ns'])} ({step['statistic']})"
+    reason = f": {step['reason']}" if step["reason"] else ""
+    yield from _wrapped(
+        f"{line}{reason}. Median {_ms(step['median_ns'])}, mean {_ms(step['mean_ns'])}, 10th to "
+        f"90th percentile {_ms(step['p10_ns'])} to {_ms(step['p90_ns'])}, of {step['steps']} steps"
+    )
+    yield from _wrapped(
+        f"Loop: {loop['steps']} steps, confidence {loop['confidence']}"
+        + (f" ({loop['key_node']})" if loop["key_node"] else "")
+    )
+    for gap in document["between_steps"]:
+        yield f"Between steps: {gap['kind']} {_ms(gap['ns'])} ({gap['count']})"
+
+
+def _saving(finding: Mapping[str, Any]) -> str:
+    if finding["saving_ns"] is None:
+        return ""
+    return f"{_ms(finding['saving_ns'])} of a step ({finding['saving_pct']:.0f} %): "
+
+
+def _op_name(op: Mapping[str, Any]) -> str:
+    name = on_one_line(f"{op['module']}/{op['name']}" if op["module"] else op["name"])
+    return name if len(name) <= _MOST_NAME else f"...{name[-_MOST_NAME + 3 :]}"
+
+
+def _ms(time_ns: float | None) -> str:
+    """A time in ms with four significant digits."""
+    return "unknown" if time_ns is None else f"{time_ns / 1e6:.4g} ms"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(on_one_line(text), _WIDTH, break_long_words=False)
+
+
+# --- Markdown ------------------------------------------------------------------------------------
+
+
+def _markdown(document: Mapping[str, Any]) -> list[str]:
+    gpu = document["gpu"]
+    lines = [f"**{_escaped(document['verdict']['text'])}.**", ""]
+    lines += [_escaped(line) for line in _step_lines(document)]
+    if gpu["parts"]:
+        lines += ["", f"GPU busy {gpu['busy_pct']:.1f} %, idle {gpu['idle_pct']:.1f} %", ""]
+        lines += ["| part | share | per step |", "|---|---:|---:|"]
+        lines += [
+            f"| {part['name']} | {part['pct']:.1f} % | {_ms(part['ns'])} |" for part in gpu["parts"]
+        ]
+    if document["findings"]:
+        lines += ["", "| finding | saving | what to do |", "|---|---:|---|"]
+    for finding in document["findings"][:_FINDINGS]:
+        saving = "" if finding["saving_ns"] is None else _ms(finding["saving_ns"])
+        text, advice = (_escaped(finding[name]) for name in ("text", "recommendation"))
+        lines.append(f"| {text} | {saving} | {advice} |")
+    if document["top_ops"]:
+        lines += ["", "| op | GPU time per step | share |", "|---|---:|---:|"]
+        lines += [
+            f"| {_escaped(_op_name(op))} | {_ms(op['gpu_ns_per_step'])} | {op['share_pct']:.1f} % |"
+            for op in document["top_ops"][:_OPS]
+        ]
+    return lines
+
+
+def _escaped(text: str) -> str:
+    """Text of a profile as plain text of Markdown."""
+    escaped = on_one_line(text)
+    for sign in ("\\", "|", "*", "_", "`", "<", "[", "]"):
+        escaped = escaped.replace(sign, f"\\{sign}")
+    return escaped

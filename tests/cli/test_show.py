@@ -1,0 +1,167 @@
+"""``dlprof show``: the first screen, whose numbers are those of every other surface."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from aggregator.html_report.content import read_objects
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import opened
+from profiler_cli.assistants.profiles import Profiles, name_profiles
+from profiler_cli.assistants.tools import summarize
+from profiler_cli.dlprof import main
+from tests.conftest import ProfileFactory
+from tests.golden.test_steps import CASES, unpacked
+
+NS = {"type": ["integer", "null"]}
+PCT = {"type": ["number", "null"]}
+TEXT = {"type": "string"}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _list_of(**properties: Any) -> dict[str, Any]:
+    return {"type": "array", "items": _object(**properties)}
+
+
+STEP = _object(
+    ns={"type": "integer"},
+    basis={"enum": ["bare", "given", "profiled"]},
+    statistic={"enum": ["median", "mean"]},
+    **dict.fromkeys(
+        ("median_ns", "mean_ns", "p10_ns", "p90_ns", "profiled_ns"), {"type": "integer"}
+    ),
+    bare_ns=NS,
+    corrected_ns=NS,
+    **dict.fromkeys(("steps", "first", "last"), {"type": "integer"}),
+)
+DOCUMENT = _object(
+    step={"anyOf": [STEP, {"type": "null"}]},
+    loop=_object(
+        key_node=TEXT,
+        iterations={"type": "integer"},
+        steps={"type": "integer"},
+        confidence={"enum": ["high", "medium", "low", "none"]},
+        reason=TEXT,
+    ),
+    between_steps=_list_of(kind=TEXT, ns={"type": "integer"}, count={"type": "integer"}),
+    gpu=_object(busy_pct=PCT, idle_pct=PCT, parts=_list_of(name=TEXT, ns=NS, pct=PCT)),
+    names=_object(named_pct=PCT, module_pct=PCT, unassociated_pct=PCT),
+    verdict=_object(text=TEXT, finding={"type": ["string", "null"]}),
+    findings=_list_of(
+        name=TEXT, text=TEXT, saving_ns=NS, saving_pct=PCT, certainty=TEXT, source=TEXT
+    ),
+    limits=_list_of(code=TEXT, text=TEXT, figures={"type": "array"}),
+    top_ops=_list_of(name=TEXT, module=TEXT, gpu_ns_per_step={"type": "integer"}, share_pct=PCT),
+)
+
+
+def _shown(path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(["show", str(path), *words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", ["ddp", "gpt", "plain_cuda_crashed", "crash_assert", "children", "simple_no_nvtx"]
+)
+def test_the_document_has_the_fields_that_programs_rely_on(
+    imported: ProfileFactory, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(_shown(imported(name), capsys, "--format=json"))
+    jsonschema.validate(found, DOCUMENT)
+    gpu = found["gpu"]
+    assert gpu["busy_pct"] + gpu["idle_pct"] == pytest.approx(100)
+    assert sum(part["pct"] for part in gpu["parts"]) == pytest.approx(100, abs=0.01)
+    if found["findings"]:
+        assert found["verdict"]["finding"] in {None, found["findings"][0]["name"]}
+
+
+@pytest.mark.parametrize("name", ["ddp", "pytorch_bert_bf16", "jax"])
+def test_every_surface_tells_the_same_numbers(
+    imported: ProfileFactory, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = imported(name)
+    found = json.loads(_shown(path, capsys, "--format=json"))
+    with closing(sqlite3.connect(path)) as connection:
+        aggr = int(connection.execute("SELECT max(aggr_id) FROM view_aggregations").fetchone()[0])
+    with opened(path, time_limit_s=60) as database:
+        objects = read_objects(
+            AggregationData(database, {"aggr_id": aggr, "domain": "default-domain"})
+        )
+    with Profiles(name_profiles([(path, path)]), "").scope(None, aggr) as scope:
+        told = summarize(scope)
+    step = found["step"]
+    assert {step["ns"], objects["performance-summary"]["step_ns"], told["step"]["step_ns"]} == {
+        step["profiled_ns"]
+    }
+    sentences = {found["verdict"]["text"], objects["verdict"]["sentence"]}
+    assert sentences == {told["verdict"]["sentence"]}
+    savings = [(one["name"], one["saving_ns"]) for one in found["findings"]]
+    assert [(one["advice"], one["gain_ns"]) for one in told["advice"]] == savings[:5]
+    console = path.with_name(f"{path.name.removesuffix('.dldb.sqlite')}.out").read_text()
+    (printed,) = re.findall(rf"^Step: {step['statistic']} ([\d.]+) ms", console, re.MULTILINE)
+    assert float(printed) == pytest.approx(step["ns"] / 1e6, abs=0.005)
+    usage = told["share_of_step"]
+    idle = sum(usage.get(f"{part}_pct", 0.0) for part in ("dataloader", "io", "cpu", "other"))
+    assert found["gpu"]["idle_pct"] == pytest.approx(idle, abs=0.001)
+
+
+def test_the_text_says_verdict_step_parts_findings_and_ops(
+    imported: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = _shown(imported("ddp"), capsys).splitlines()
+    assert lines[0].startswith("Rank 1 enters a collective 122 ms late in every 5th step")
+    text = "\n".join(lines)
+    assert "as profiled (mean): every 5th step takes" in text
+    assert "GPU busy 6" in text
+    assert "1. 22.87 ms of a step" in text
+    assert "Top ops by GPU time, per step" in text
+    assert max(map(len, lines)) <= 103
+
+
+def test_markdown_is_made_of_tables(
+    imported: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = _shown(imported("ddp"), capsys, "--format=markdown")
+    assert text.startswith("**Rank 1 enters")
+    assert "| part | share | per step |" in text
+
+
+def test_ranks_are_joined_before_they_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = [CASES / f"late_rank_of_five_noisy_steps.rank{rank}.json.xz" for rank in range(2)]
+    sources = [unpacked(one, tmp_path) for one in packed]
+    found = json.loads(_shown(Path(",".join(map(str, sources))), capsys, "--format=json"))
+    assert found["verdict"]["finding"] == "late_ranks"
+    assert found["step"]["ns"] == pytest.approx(98e6, rel=0.01)
+
+
+def test_a_given_step_is_the_step(
+    imported: ProfileFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([f"--database={imported('gpt')}", "--bare_step_ms=38.38", f"--output_path={tmp_path}"])
+    found = json.loads(_shown(tmp_path / "dlprof_dldb.sqlite", capsys, "--format=json"))
+    assert (found["step"]["ns"], found["step"]["basis"]) == (38_380_000, "given")
+    assert found["step"]["profiled_ns"] == pytest.approx(39_380_000, rel=0.01)
+
+
+def test_a_file_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "/nowhere/dlprof_dldb.sqlite"]) in (2, 5)
+    assert "Traceback" not in capsys.readouterr().err

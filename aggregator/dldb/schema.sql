@@ -1340,7 +1340,7 @@ CREATE TABLE critical_path (
     aggr INTEGER NOT NULL,
     -- Position, longest first, from 1. Unit: none.
     place INTEGER NOT NULL,
-    -- kernel, copy, set, graph, communication, call, cpu, loader, launch, gap, return, event, thread or unexplained. Unit: none.
+    -- kernel, copy, set, graph, communication, call, cpu, before (Python before an op), loader, launch, gap, return, event, thread or unexplained. Unit: none.
     kind TEXT NOT NULL,
     -- Op ID of work and of the time between calls, name of a call; empty: neither. Unit: none.
     owner TEXT NOT NULL,

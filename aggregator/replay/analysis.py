@@ -13,6 +13,7 @@ from aggregator.replay.build import build_graph
 from aggregator.replay.communication import communication
 from aggregator.replay.graph import EdgeKind, Graph, Source
 from aggregator.replay.inputs import ReplayInput
+from aggregator.replay.op_gaps import op_time_ns
 from aggregator.replay.path import CriticalPath, critical_path
 from aggregator.replay.replay import Durations, Times, replay
 from aggregator.replay.scenario import Change, Scenario
@@ -245,6 +246,8 @@ class ReplayedProfile:
         return result
 
 
+BEFORE = "before"
+"""Kind of the time of the CPU before an op begins: Python, or another program."""
 _WORK_KINDS = ("kernel", "copy", "set", "graph")
 _LAG_KINDS = {
     EdgeKind.SYNC: "return",
@@ -307,7 +310,10 @@ def _add_work(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> Non
 
 
 def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
-    """Calls by their names, and the time between calls by the op of the next call."""
+    """Calls by their names, and the time between calls by the op of the next call.
+
+    What passes before that op begins is not the op's: it is what the program does before it.
+    """
     graph, calls = found.graph, found.graph.data.calls
     position = np.flatnonzero(found.path.steps)
     since_ns = found.times.cpu_ns[position] - found.path.from_ns
@@ -320,7 +326,10 @@ def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None
         _add(totals, "call", names[code], round(taken[code]))
     loading = np.minimum(graph.loading_ns[position], step)
     _add(totals, "loader", "", int(loading[~is_call].sum()))
-    _add_by_op(found, totals, "cpu", calls.op[row[~is_call]], (step - loading)[~is_call])
+    between, own = row[~is_call], (step - loading)[~is_call]
+    inside = np.minimum(own, op_time_ns(graph.data, between))
+    _add_by_op(found, totals, "cpu", calls.op[between], inside)
+    _add_by_op(found, totals, BEFORE, calls.op[between], own - inside)
 
 
 def _add_lags(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:

@@ -201,7 +201,7 @@ def proven_saving_ns(
 GPU, CPU, LOADER, COMMUNICATION = "gpu", "cpu", "loader", "communication"
 _LIMITS = {
     GPU: ("kernel", "copy", "set", "graph", "gap", "event"),
-    CPU: ("call", "cpu", "launch", "return", "thread"),
+    CPU: ("call", "cpu", "before", "launch", "return", "thread"),
     LOADER: ("loader",),
     COMMUNICATION: ("communication",),
 }

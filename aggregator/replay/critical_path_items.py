@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.profile.arrays import Int64
-from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.analysis import BEFORE, ReplayedProfile
 from aggregator.replay.communication import communication
+from aggregator.replay.op_gaps import op_time_ns
 
 _WORK_KINDS = ("kernel", "copy", "set", "graph", "communication")
 WAIT, CPU = "wait", "cpu"
@@ -22,7 +23,7 @@ class Chain:
     step: int  # Row of the step.
     offset_ns: Int64  # From the start of the step. Unit: ns.
     duration_ns: Int64  # Unit: ns.
-    kind: tuple[str, ...]  # kernel, copy, set, graph, communication, cpu or wait.
+    kind: tuple[str, ...]  # kernel, copy, set, graph, communication, cpu, before or wait.
     owner: tuple[str, ...]  # Op ID; empty: of no op.
     name: tuple[str, ...]  # First kernel or call; empty: none.
     count: Int64  # Kernels or calls that it stands for.
@@ -87,15 +88,19 @@ def _cpu_items(found: ReplayedProfile, low: int, high: int) -> _Items:
     row = graph.call_row[position // 2]
     is_call = position % 2 == 1
     owners, names = (*graph.data.ops.op_ids, ""), graph.data.call_names
+    begin = begin_ns[position]
+    # What passes before the op of a call begins is not the op's.
+    inside = np.minimum(end - begin, op_time_ns(graph.data, row))
+    cut = np.where(is_call, begin, end - inside)
+    before = np.flatnonzero(cut > begin)
+    place = np.concatenate([np.arange(len(row)), before])
+    called = np.where(is_call[place], calls.name[row[place]], len(names))
     return _Items(
-        begin_ns[position],
-        end,
-        [CPU] * len(position),
-        [owners[one] for one in calls.op[row].tolist()],
-        [
-            names[one] if called else ""
-            for one, called in zip(calls.name[row].tolist(), is_call.tolist(), strict=True)
-        ],
+        np.concatenate([cut, begin[before]]),
+        np.concatenate([end, cut[before]]),
+        [CPU] * len(row) + [BEFORE] * len(before),
+        [owners[one] for one in calls.op[row[place]].tolist()],
+        [(*names, "")[one] for one in called.tolist()],
     )
 
 

@@ -163,7 +163,7 @@ def _roofline(efficiency: Mapping[str, Any]) -> Roofline:
 
 _PATH_VIEW = "view_critical_path"
 _PATH = {
-    "host": ("cpu", "call", "thread", "launch", "return", "event"),
+    "host": ("cpu", "before", "call", "thread", "launch", "return", "event"),
     "loading": ("loader",),
     "computing": ("kernel", "graph", "gap"),
     "communication": ("communication",),

@@ -14,6 +14,7 @@ from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Int64, row_codes
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.inputs import ReplayInput
+from aggregator.replay.op_gaps import op_time_ns
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.replay import replayed_profile
@@ -152,7 +153,12 @@ def _calls(found: ReplayedProfile, numbers: Numbers) -> Int64:
     label = np.array(labels, dtype=np.int64)[codes] if labels else np.zeros(0, dtype=np.int64)
     end = graph.cpu_time_ns[position]
     start = end - np.maximum(found.measured.cpu_step_ns[position], 0)
-    return np.stack([start, end, label, np.where(is_call, row + 1, 0)])
+    # What passes before the op of a call begins is not the op's.
+    cut = np.where(is_call, start, np.maximum(start, end - op_time_ns(graph.data, row)))
+    before = np.flatnonzero(cut > start)
+    nameless = np.full(len(before), numbers[CPU, False, None])
+    own = np.stack([cut, end, label, np.where(is_call, row + 1, 0)])
+    return np.hstack([own, np.stack([start[before], cut[before], nameless, 0 * before])])
 
 
 def _number(numbers: Numbers, name: str, op_id: str, *, is_work: bool) -> int:

@@ -31,6 +31,7 @@ const KINDS: Readonly<Record<string, string>> = {
   communication: t("Communication"),
   call: t("CUDA calls"),
   cpu: t("Work on the CPU"),
+  before: t("Python before an op"),
   loader: t("Data loader"),
   launch: t("Launches"),
   gap: t("Gaps between kernels"),

@@ -181,7 +181,7 @@ def _joined(found: Verdict, first: FirstFinding) -> Text:
 
 
 def _of_profiled_step(symptoms: Symptoms) -> Verdict:
-    """Idle time of a step as profiled says little of the step that nobody profiles."""
+    """Idle time of a step as profiled says little of the step that is not profiled."""
     busy = 0.0 if symptoms.shares is None else symptoms.shares.computing
     return Verdict(
         Limit.UNKNOWN,

@@ -20,7 +20,7 @@ from aggregator.profile.arrays import Bool, Int64
 from aggregator.texts import Text, say
 
 SAME_STATISTIC: Final = 0.1
-"""Median and mean that differ by at most this share of the median tell the same."""
+"""Median and mean that differ by at most this share of the median agree."""
 NEAR: Final = 0.1
 """Steps are whole that launch as much work as the median one, plus or minus this share."""
 PART: Final = 0.5

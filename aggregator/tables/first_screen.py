@@ -1,6 +1,6 @@
 """The first screen of an aggregation: verdict, step, where it goes, findings, ops, as one document.
 
-The same document is what ``dlprof show`` prints and what an assistant is told.
+The same document is what ``dlprof show`` prints and what an assistant gets.
 """
 
 from __future__ import annotations

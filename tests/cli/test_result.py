@@ -56,7 +56,7 @@ def test_the_result_leads_with_the_range_that_was_asked_for(
     words = [f"--database={uneven}", f"--output_path={tmp_path / 'out'}", "-v=minimal"]
     assert main([*words, "--iter_start=3", "--iter_stop=6"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.endswith("(4 steps, iterations 3 to 6)")
+    assert first.endswith("(4 steps, iterations 3 to 6), as profiled")
 
 
 def test_in_simple_mode_the_totals_are_said_to_be_of_the_steady_steps(

@@ -93,7 +93,7 @@ def test_the_document_has_the_fields_that_programs_rely_on(
 
 
 @pytest.mark.parametrize("name", ["ddp", "pytorch_bert_bf16", "jax"])
-def test_every_surface_tells_the_same_numbers(
+def test_every_surface_shows_the_same_numbers(
     imported: ProfileFactory, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = imported(name)
@@ -105,19 +105,19 @@ def test_every_surface_tells_the_same_numbers(
             AggregationData(database, {"aggr_id": aggr, "domain": "default-domain"})
         )
     with Profiles(name_profiles([(path, path)]), "").scope(None, aggr) as scope:
-        told = summarize(scope)
+        answer = summarize(scope)
     step = found["step"]
-    assert {step["ns"], objects["performance-summary"]["step_ns"], told["step"]["step_ns"]} == {
+    assert {step["ns"], objects["performance-summary"]["step_ns"], answer["step"]["step_ns"]} == {
         step["profiled_ns"]
     }
     sentences = {found["verdict"]["text"], objects["verdict"]["sentence"]}
-    assert sentences == {told["verdict"]["sentence"]}
+    assert sentences == {answer["verdict"]["sentence"]}
     savings = [(one["name"], one["saving_ns"]) for one in found["findings"]]
-    assert [(one["advice"], one["gain_ns"]) for one in told["advice"]] == savings[:5]
+    assert [(one["advice"], one["gain_ns"]) for one in answer["advice"]] == savings[:5]
     console = path.with_name(f"{path.name.removesuffix('.dldb.sqlite')}.out").read_text()
     (printed,) = re.findall(rf"^Step: {step['statistic']} ([\d.]+) ms", console, re.MULTILINE)
     assert float(printed) == pytest.approx(step["ns"] / 1e6, abs=0.005)
-    usage = told["share_of_step"]
+    usage = answer["share_of_step"]
     idle = sum(usage.get(f"{part}_pct", 0.0) for part in ("dataloader", "io", "cpu", "other"))
     assert found["gpu"]["idle_pct"] == pytest.approx(idle, abs=0.001)
 

@@ -125,7 +125,7 @@ def test_sizes_that_depend_on_values_are_found_in_other_ops(case: Case) -> None:
     assert "sizes in it depend on values (nonzero)" in texts["launch_bound"]
 
 
-def test_a_trace_without_kernels_is_told_what_its_activities_lack(case: Case) -> None:
+def test_a_trace_without_kernels_names_what_its_activities_lack(case: Case) -> None:
     rows = _newest(case("trace_without_kernels.trace.json"), "needs", "view_advice")
     assert ["ProfilerActivity.CUDA" in row["needs"] for row in rows] == [True]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -324,7 +324,8 @@ def format_losses(source: ReportSource) -> str:
 def _step_times(source: ReportSource) -> str:
     """Return the median step of the aggregation, and what a steady range left out."""
     row = source.one_row("view_performance_summary")
-    lines = step_lines(source.one_row(STEP_VIEW))
+    step = source.one_row(STEP_VIEW)
+    lines = step_lines(step) if step else _iteration_line(row)
     if row.get("steady_note") and (row.get("is_steady") or source.mode is not Mode.SIMPLE):
         note = str(row["steady_note"])
         lines.append(f"{note[0].upper()}{note[1:]}.")
@@ -334,6 +335,17 @@ def _step_times(source: ReportSource) -> str:
             f"DLProf's report files cover all {row['total_iterations']} iterations."
         )
     return "".join(f"{line}\n" for line in (*lines, "")) if lines else ""
+
+
+def _iteration_line(row: Mapping[str, object]) -> list[str]:
+    """Return the median iteration, for a database of a version that stored no steps."""
+    steps = row.get("steps")
+    if not row.get("key_node") or not isinstance(steps, int) or steps < 2:
+        return []
+    median, low, high = (_in(1e6, row[f"iter_{name}"]) for name in ("median", "p10", "p90"))
+    spread = f"10th to 90th percentile {low} to {high} ms"
+    of = f"({steps} steps, iterations {row['iter_start']} to {row['iter_stop']}), as profiled"
+    return [f"Step: median {median} ms, {spread} {of}"]
 
 
 def _in(unit_ns: float, value: object) -> str:

@@ -19,7 +19,7 @@ from aggregator.tables.connection import opened
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.replay import read_what_if
 from profiler_cli.assistants.profiles import Profiles, name_profiles
-from profiler_cli.assistants.tools import advise, summarize, what_if
+from profiler_cli.assistants.queries import advise, summarize, what_if
 from profiler_cli.dlprof import main
 from tests.conftest import ProfileFactory
 

@@ -16,7 +16,7 @@ from aggregator.html_report.content import read_objects
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from profiler_cli.assistants.profiles import Profiles, name_profiles
-from profiler_cli.assistants.tools import summarize
+from profiler_cli.assistants.queries import summarize
 from profiler_cli.dlprof import main
 from tests.conftest import ProfileFactory
 from tests.golden.test_steps import CASES, unpacked

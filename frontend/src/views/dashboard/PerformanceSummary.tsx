@@ -150,25 +150,26 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
   );
 }
 
-/** A mean that is this much longer than the median is that of start-up or of a few stalls. */
-const SKEWED = 1.05;
-
-/** The median step, and between what times most steps lie; start-up and stalls do not move it. */
+/** The typical step as profiled, and between what times most steps lie. */
 function StepTime({ data }: { data: Summary }): JSX.Element {
-  const { iter_p10_ns: p10, iter_p90_ns: p90, iter_avg_ns: mean, iter_median_ns: median } = data;
-  const isSkewed = mean !== null && median !== null && mean > SKEWED * median;
+  // Databases of versions that stored no steps have the iterations only.
+  const step = data.step_ns ?? data.iter_median_ns;
+  const p10 = data.step_p10_ns ?? data.iter_p10_ns;
+  const p90 = data.step_p90_ns ?? data.iter_p90_ns;
+  const isMean = data.step_statistic === "mean";
+  const title = isMean ? t("Step time (mean, as profiled)") : t("Step time (median, as profiled)");
   return (
     <Kpi
-      title={t("Median step time")}
+      title={title}
       info={EXPLANATIONS.stepTime}
       view="iterations"
       isMain
-      value={<Time ns={data.iter_median_ns} reason={data.unknown?.iter_median_ns} />}
+      value={<Time ns={step} reason={data.unknown?.step_ns} />}
     >
       <span class="kpi-side">
         <Spark />
       </span>
-      {p10 !== null && p90 !== null && (data.steps ?? 0) > 1 && (
+      {p10 !== null && p90 !== null && (data.step_count ?? data.steps ?? 0) > 1 && (
         <span
           class="kpi-note"
           title={t("10th to 90th percentile: {low} to {high}", {
@@ -177,9 +178,12 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
           })}
         >
           p10–p90: {durationRange(p10, p90)}
-          {isSkewed && ` · ${t("mean {time}", { time: durationText(mean) })}`}
+          {isMean &&
+            data.step_median_ns !== null &&
+            ` · ${t("median {time}", { time: durationText(data.step_median_ns) })}`}
         </span>
       )}
+      {isMean && data.uneven_reason && <span class="kpi-note">{data.uneven_reason}</span>}
     </Kpi>
   );
 }
@@ -187,6 +191,14 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
 /** What a step takes without profiling, which is the run that matters. */
 function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
   const { bare_step_ns: bare, profiled_step_ns: profiled, overhead_pct: overhead } = data;
+  const given = data.given_step_ns;
+  if (bare === null && given !== null) {
+    return (
+      <p class="kpi-note" role="note">
+        <strong>{t("Step without profiling")}</strong>: {durationText(given)} · {t("as given")}
+      </p>
+    );
+  }
   if (bare === null && data.bare_step_reason === null) return null;
   const parts =
     bare === null

@@ -98,8 +98,12 @@ def _stored_steps(store: EventStore, aggr: int) -> Steps | None:
     number, length = number[kept], (stop - start)[kept]
     if len(number) < MIN_STEPS or len(np.unique(number)) < len(number):
         return None
-    first_row, last_row = _longest_run(number)
-    first, last = window_of(number[first_row:last_row])
+    # What follows a step in its iteration, such as a pause, belongs to no window.
+    beyond = end[number] - stop[kept]
+    closed = number[beyond <= np.median(length) / 2]
+    closed = closed if len(closed) >= MIN_STEPS else number
+    first_row, last_row = _longest_run(closed)
+    first, last = window_of(closed[first_row:last_row])
     return Steps(
         number=number,
         length_ns=length,

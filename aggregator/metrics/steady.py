@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.events.steps import PAUSE, RARE
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.window import Window
 from aggregator.profile.arrays import Bool, Float64, Int64
@@ -25,6 +26,10 @@ _MIN_TYPICAL = 0.5
 """Share of the steps of a steady range that must be typical."""
 _RUN = 3
 """So many typical steps one after another begin a steady range."""
+
+
+_EMPTY = 0.8
+"""Share of a step in which nothing is recorded, from which on it holds a pause."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,13 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
     marked = int(np.searchsorted(iterations.start_ns[1:], data.marked_until_ns))
     if typical[marked:].sum() >= MIN_STEPS:
         typical[:marked] = False  # Markers slow them down; the later ones have none.
+    pauses = _pauses(data, iterations.edges_ns[1:])
+    typical = _between_pauses(typical, pauses)
+    # Cycles of a profiler that pauses between them are short.
+    least = _RUN if pauses.any() else MIN_STEPS
     low, high = _ends(typical)
     inside = typical[low : high + 1]
-    if len(inside) < MIN_STEPS or inside.mean() < _MIN_TYPICAL:
+    if len(inside) < least or inside.mean() < _MIN_TYPICAL:
         return SteadyRange(-1, -1, say("no steady range: the times of the steps differ too much"))
     first, last = low + 1, high + 1  # the iteration before the loop is no step
     is_marked = marked > 0 and first == marked + 1
@@ -98,6 +107,32 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
     length_ns = np.where(iterations.is_between, 0, iterations.length_ns)
     end = say("the recorded window") if data.is_part else say("the program")
     return SteadyRange(first, last, _note(length_ns, first, last, end, is_marked=is_marked))
+
+
+def _pauses(data: RollupInput, edges_ns: Int64) -> Bool:
+    """Steps in which nothing is recorded for many times the median step: the profiler paused."""
+    length = np.diff(edges_ns)
+    result: Bool = length > PAUSE * np.median(length)
+    if not 0 < result.sum() <= max(RARE * len(length), 1):
+        return np.zeros(len(length), dtype=bool)
+    times = [data.instances.start_ns, data.instances.end_ns, data.kernels.api_start_ns]
+    recorded = np.sort(np.concatenate(times))
+    for row in np.flatnonzero(result).tolist():
+        begin, end = edges_ns[row], edges_ns[row + 1]
+        low, high = np.searchsorted(recorded, (begin, end))
+        gaps = np.diff(np.concatenate([[begin], recorded[low:high], [end]]))
+        result[row] = gaps.max() >= _EMPTY * length[row]
+    return result
+
+
+def _between_pauses(typical: Bool, pauses: Bool) -> Bool:
+    """The typical steps of the longest run without a pause, if it is long enough."""
+    edges = np.concatenate([[-1], np.flatnonzero(pauses), [len(typical)]])
+    row = int(np.diff(edges).argmax())
+    inside = np.zeros(len(typical), dtype=bool)
+    inside[edges[row] + 1 : edges[row + 1]] = True
+    kept: Bool = typical & inside
+    return kept if pauses.any() and kept.sum() >= _RUN else typical
 
 
 def _is_typical(length_ns: Int64, kernels: Int64) -> Bool:

@@ -92,8 +92,11 @@ def test_a_pause_of_the_profiler_is_no_step(case: Case) -> None:
     path = case("two_cycles_with_a_pause.trace.json")
     (row,) = _newest(path, "between_steps", "view_typical_step")
     assert '"kind": "pause"' in row["between_steps"]
-    rows = _newest(path, "severity, reasoning", "view_advice")
-    assert "high" not in {row["severity"] for row in rows}
+    (usage,) = _newest(path, "other_duration_pct", "view_resource_usage_breakdown")
+    assert usage["other_duration_pct"] < 45
+    rows = _newest(path, "advice_name, severity, gain_pct", "view_advice")
+    of_host = [row for row in rows if row["advice_name"] in ("host_stalls", "launch_bound")]
+    assert {(row["severity"], row["gain_pct"]) for row in of_host} <= {("low", None)}
 
 
 def test_layers_of_a_forward_pass_are_no_steps(case: Case) -> None:

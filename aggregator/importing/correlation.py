@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -76,6 +77,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     (reading, reason), calls = run_both(
         lambda: choose_mode(profile, mode), lambda: launching_calls(profile)
     )
+    is_moved = _repair_early_work(profile, calls)
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
     if profile.reference.bare.median_ns is not None:
@@ -89,7 +91,10 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     sort_ranges(profile.ranges)
     phases = find_phases(profile)
     first = nest_process_ranges(profile, FRAMEWORK_DOMAINS)
-    messages, first_ns = find_messages(profile, calls[0]), _first_event_ns(profile)
+    messages, first_ns = (
+        find_messages(profile, calls[0]),
+        _first_event_ns(profile, is_moved=is_moved),
+    )
     if reading is not None:
         imported = _framework_ops(profile, reading, (first, calls), serving_steps(phases), progress)
     else:
@@ -116,17 +121,56 @@ _EMPTY_SHARE, _EMPTY_NS = 0.9, 10_000_000_000
 """A program may take some seconds before its first event."""
 
 
-def _first_event_ns(profile: Profile) -> int:
+_EARLY_NS = 1_000_000
+"""Work that begins longer than this before the call that launched it has a wrong start."""
+_FEW_EARLY = 0.01
+"""If a larger share of the work begins too early, it is the clock of the GPU that is wrong."""
+
+
+def _repair_early_work(profile: Profile, calls: Sequence[Int32]) -> bool:
+    """Move single pieces of work that begin long before their launch to it; whether any was.
+
+    CUPTI delivers such records at the start of a session.
+    """
+    count, worst_ns, starts = 0, 0, profile.api_calls.start_ns
+    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
+    for work, call in zip(kinds, calls, strict=True):
+        if not len(work) or not len(starts):
+            continue
+        early_ns = np.where(call >= 0, starts[call] - work.start_ns, 0)
+        early = early_ns > _EARLY_NS
+        found = int(np.count_nonzero(early))
+        if not 0 < found <= max(_FEW_EARLY * len(work), 1):
+            continue
+        count, worst_ns = count + found, max(worst_ns, int(early_ns.max()))
+        length = work.end_ns - work.start_ns
+        work.start_ns = np.where(early, starts[call], work.start_ns)
+        end_ns = np.maximum(work.end_ns, work.start_ns + np.minimum(length, _EARLY_NS))
+        work.end_ns = np.where(early, end_ns, work.end_ns)
+    if count:
+        text = say(
+            "pieces of GPU work begin before the calls that launched them, by up to {time:.4g} ms; "
+            "they are moved to their launch.",
+            time=worst_ns / 1e6,
+        )
+        profile.warnings.append(ProfileWarning("EARLY_WORK", text, count))
+    return bool(count)
+
+
+def _first_event_ns(profile: Profile, *, is_moved: bool) -> int:
     """Where events begin, if nearly all of the capture lies before them; otherwise 0. Unit: ns.
 
-    Such a capture is a part of a longer one that kept its clock.
+    Such a capture is a part of a longer one that kept its clock, or its clock began with a piece of
+    work that was moved (``is_moved``).
     """
     kinds = (profile.ranges, profile.start_end_ranges, profile.api_calls, profile.kernels)
     others = (profile.copies, profile.sets, profile.graphs, profile.syncs)
     columns = [*(kind.start_ns for kind in (*kinds, *others)), profile.marks.time_ns]
     first = min((int(column.min()) for column in columns if len(column)), default=0)
-    if first < max(_EMPTY_SHARE * profile.end_ns, _EMPTY_NS):
+    if first < max(_EMPTY_SHARE * profile.end_ns, 0 if is_moved else _EMPTY_NS):
         return 0
+    if is_moved and first < _EMPTY_NS:
+        return first
     text = say(
         "The first {seconds:.1f} s of the capture hold no event: iterations begin after them.",
         seconds=first / 1e9,

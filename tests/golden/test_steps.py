@@ -99,6 +99,16 @@ def test_a_pause_of_the_profiler_is_no_step(case: Case) -> None:
     assert {(row["severity"], row["gain_pct"]) for row in of_host} <= {("low", None)}
 
 
+def test_a_kernel_long_before_its_call_is_moved_and_said(case: Case) -> None:
+    path = case("kernel_long_before_its_call.trace.json")
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT wall_clock_time FROM view_performance_summary WHERE aggr_id = 1"
+        (wall_ns,) = connection.execute(query).fetchone()
+        codes = dict(connection.execute("SELECT code, count FROM view_warnings"))
+    assert wall_ns == pytest.approx(5.9 * MS, rel=0.01)
+    assert codes["EARLY_WORK"] == 1
+
+
 def test_layers_of_a_forward_pass_are_no_steps(case: Case) -> None:
     path = case("fsdp_layers_without_a_step.window.sqlite")
     (row,) = _newest(path, "typical_step, loop_steps", "view_typical_step")

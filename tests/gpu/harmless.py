@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -179,10 +180,11 @@ def make_programs(bench: Bench) -> dict[str, list[str]]:
         found[f"plain CUDA, {runtime} runtime"] = [str(target)]
         found[f"plain CUDA, {runtime}, 4 threads, exit 3"] = [str(target), "4", "3"]
     for name, text in PYTHON.items():
-        path = bench.folder / f"{name.replace(' ', '_').replace(',', '')}.py"
+        # No name of a module that the program imports.
+        path = bench.folder / f"program_{re.sub(r'[^a-z]+', '_', name.lower())}.py"
         path.write_text(text)
         found[name] = [bench.python, str(path)]
-    (bench.folder / "windows.py").write_text(WINDOWS)
+    (bench.folder / "program_windows.py").write_text(WINDOWS)
     return found
 
 
@@ -199,6 +201,13 @@ def _jobs(
         yield name, COLLECTED, chance.uniform(*LATE_S) if is_late else 0.0
 
 
+def _lacks(run: Run) -> bool:
+    """Whether this machine has not what a program needs: then it says nothing."""
+    return any(
+        text in run.errors for text in ("no provider for CUDA", "ImportError", "ModuleNotFound")
+    )
+
+
 def run_all(
     bench: Bench, programs: Mapping[str, list[str]], options: argparse.Namespace, limit: float
 ) -> dict[str, dict[str, list[Run]]]:
@@ -210,12 +219,15 @@ def run_all(
         left_s = limit - time.monotonic()
         if left_s > 0:
             run = bench.run(programs[name], begin_s=begin_s, most_s=min(MOST_S, left_s + 10))
+            if run.code == HANGS and run.seconds < MOST_S:
+                print(f"{name}: cut by --limit, which says nothing", flush=True)
+                return
             found[name][kind].append(run)
             how = "bare" if begin_s is None else f"begin {begin_s:.1f} s"
             note = f" {run.notes}" if run.notes else ""
             what = f"code {run.code}, {run.kernels} kernels, {run.seconds:.1f} s"
             print(f"{name}, {how}: {what}{note}", flush=True)
-            if run.code == HANGS:
+            if run.code == HANGS or (begin_s is None and _lacks(run)):
                 print(run.errors[-14_000:], flush=True)
 
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -228,7 +240,7 @@ def judge(name: str, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
     """Compare the runs of one program."""
     bare, collected = runs[BARE], runs[COLLECTED]
     codes, outputs = {run.code for run in bare}, {run.output for run in bare}
-    skipped = any("no provider" in run.errors or "ModuleNotFound" in run.errors for run in bare)
+    skipped = any(map(_lacks, bare))
     other = [run for run in collected if run.code not in codes or run.output not in outputs]
     unwanted = [
         run
@@ -269,10 +281,19 @@ def check_windows(bench: Bench, limit: float) -> list[dict[str, Any]]:
         if left_s <= 0:
             print(f"windows, {kind}: no time is left", flush=True)
             continue
-        command = [bench.python, "-X", "faulthandler", str(bench.folder / "windows.py"), kind]
+        command = [
+            bench.python,
+            "-X",
+            "faulthandler",
+            str(bench.folder / "program_windows.py"),
+            kind,
+        ]
         # Without `started` the program alone decides.
         most_s = min(MOST_WINDOWS_S, left_s)
         run = bench.run(command, begin_s=2 * MOST_WINDOWS_S, most_s=most_s)
+        if run.code == HANGS and run.seconds < MOST_WINDOWS_S:
+            print(f"windows, {kind}: cut by --limit, which says nothing", flush=True)
+            continue
         times: dict[str, Any] = {}
         for line in run.output.splitlines():
             with suppress(ValueError):
@@ -296,7 +317,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         cells = " ".join(f"{row[name]!s:>17}" for name in columns)
         more = f"{row['codes']} {row['kernels']} {','.join(row['windows'])} {row['notes']}"
-        skipped = " (skipped)" if row["skipped"] else ""
+        skipped = " (NOT TRIED)" if row["skipped"] else ""
         print(f"{row['program'] + skipped:36} {cells}  {more}")
         for example in row["examples"]:
             print(f"    {example['code']}: {example['output']!r} {example['errors'][-600:]!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -66,14 +67,19 @@ def _mark_functions(owner: Any) -> None:
     """
     enter, leave = owner.__enter__, owner.__exit__
     before, after = guarded(_open_function), guarded(_close_function)
+    opened, closing = guarded(_note_open), guarded(_note_closing)
+    STATE.close_function = guarded(lambda function: leave(function, None, None, None))
 
     @functools.wraps(enter)
     def entered(self: Any) -> Any:
         before(self)
-        return enter(self)
+        result = enter(self)
+        opened(self)
+        return result
 
     @functools.wraps(leave)
     def left(self: Any, *details: Any) -> Any:
+        closing(self)
         try:
             return leave(self, *details)
         finally:
@@ -84,6 +90,17 @@ def _mark_functions(owner: Any) -> None:
 
 
 _PUSHED = ById()
+
+
+def _note_open(function: Any) -> None:
+    if STATE.ops_thread == threading.get_ident():
+        STATE.open_functions.append(function)
+
+
+def _note_closing(function: Any) -> None:
+    if STATE.open_functions and STATE.ops_thread == threading.get_ident():
+        kept = [found for found in STATE.open_functions if found is not function]
+        STATE.open_functions = kept
 
 
 def _open_function(function: Any) -> None:

@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dlprof_nvtx.guard import guarded
@@ -57,6 +57,9 @@ class State:
     record_ops: bool = True
     foreign_ops: int = 0  # Number of ``emit_nvtx`` of the script that are active.
     ops_thread: int = 0  # Thread whose ops are recorded; 0 for none.
+    # Ranges of ``record_function`` that this thread opened while its ops were recorded.
+    open_functions: list[Any] = field(default_factory=list)
+    close_function: Callable[[Any], object] | None = None  # Closes one of them.
     # Number of other profilers that are active; the markers are paused meanwhile.
     suspended: int = 0
     steps: int = 0  # Number of steps of optimizers.
@@ -70,10 +73,19 @@ class State:
             self.ops_thread = threading.get_ident()
 
     def disable_ops(self) -> None:
-        """Stop recording ops, if this thread started it."""
-        if self.backend is not None and self.ops_thread == threading.get_ident():
-            self.backend.disable_ops()
-            self.ops_thread = 0
+        """Stop recording ops, if this thread started it.
+
+        Ranges of the program that are open end here: PyTorch asserts at their end that ops are
+        still recorded, and writes that it failed. Their own end does nothing then.
+        """
+        if self.backend is None or self.ops_thread != threading.get_ident():
+            return
+        while self.open_functions:
+            function = self.open_functions.pop()
+            if self.close_function is not None:
+                self.close_function(function)
+        self.backend.disable_ops()
+        self.ops_thread = 0
 
     def record_shapes(self, *, wanted: bool) -> None:
         """Start or stop recording shapes, if only those of first calls are recorded."""
@@ -81,8 +93,10 @@ class State:
             return
         if self.ops_thread == threading.get_ident():
             self.with_shapes = wanted
+            open_functions, self.open_functions = self.open_functions, []
             self.disable_ops()
             self.enable_ops()
+            self.open_functions = open_functions
 
     @property
     def is_noting(self) -> bool:

@@ -417,6 +417,31 @@ def test_a_scripts_own_emit_nvtx_takes_over_from_single_ops(plain: Recorder, mon
     assert not any("torch.nn::" in path[-1] or path[-1] == "mine" for path in plain.paths)
 
 
+def test_own_ranges_end_before_ops_are_recorded_no_more(recorder: Recorder) -> None:
+    """PyTorch asserts at the end of a range that it began with ops that they are recorded still."""
+    ends: list[Any] = []
+    leave = STATE.close_function
+
+    def close(function: Any) -> None:
+        ends.append((function.name, bool(STATE.ops_thread)))
+        assert leave is not None
+        leave(function)
+
+    STATE.close_function = close
+    try:
+        assert STATE.ops_thread
+        with torch.autograd.profiler.record_function("epoch"):
+            with torch.autograd.profiler.record_function("load"):
+                pass
+            with torch.autograd.profiler.record_function("step"):
+                STATE.record_shapes(wanted=not STATE.with_shapes)
+                assert not ends
+                STATE.disable_ops()
+    finally:
+        STATE.close_function = leave
+    assert ends == [("step", True), ("epoch", True)]
+
+
 def test_workers_of_a_data_loader_still_load(recorder: Recorder) -> None:
     loader = torch.utils.data.DataLoader(list(range(8)), batch_size=2, num_workers=2)
     assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]

@@ -11,7 +11,7 @@ from typing import Any
 
 from dlprof_nvtx.guard import Refused, fields, find_is_compiling, find_is_traced, guarded, report
 from dlprof_nvtx.light import LIGHT, call_key
-from dlprof_nvtx.names import TRANSPARENT, Entry, Names, op_text, shape_of
+from dlprof_nvtx.names import TRANSPARENT, Entry, Names, compiled_module, op_text, shape_of
 from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
@@ -211,7 +211,9 @@ class _Opener:
 
     def _flags(self, module: Any) -> tuple[bool, bool]:
         """Return whether a module is in training mode, and gradients are recorded."""
-        is_training = fields(module).get("training")
+        # What torch.compile() returns has the mode of the module that it stands for.
+        original = compiled_module(module)
+        is_training = fields(module if original is None else original).get("training")
         if is_training is None and isinstance(module, self._script):
             is_training = getattr(module, "training", False)  # A frozen one has no mode.
         return bool(is_training), self._is_grad_enabled()

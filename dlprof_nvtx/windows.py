@@ -22,7 +22,9 @@ STEPS_VARIABLE = "DLPROF_PROFILE_STEPS"
 ALL = "all"
 WINDOW_STEPS, WINDOW_NS, LONGEST_NS = 40, 2_000_000_000, 60_000_000_000
 """A window has so many steps and takes so long; one of slow steps ends after the longest time."""
-LEAST_STEPS = 3
+LEAST_STEPS, MANY_STEPS = 3, 200
+"""Fewer steps are no window of slow ones; so many short ones suffice, however little time they
+take: a program of some hundred steps would be over before it ran one without profiling."""
 BARE_STEPS, BARE_NS, MOST_BARE, SLOW_NS = 20, 1_000_000_000, 200, 10_000_000_000
 """So many steps without profiling are timed, for at least so long, and no more than the third; few
 of slow steps suffice."""
@@ -232,7 +234,8 @@ class Windows:
             return loop.steps >= self.wanted
         # A further window is one for names, or completes the one before.
         steps = WINDOW_STEPS * max(1, loop.windows if not loop.is_named else 1)
-        return loop.steps >= steps and passed_ns >= WINDOW_NS
+        is_long = passed_ns >= WINDOW_NS or loop.steps - loop.steps_before >= MANY_STEPS
+        return loop.steps >= steps and is_long
 
     def _has_enough(self, loop: Loop) -> bool:
         return loop.steps >= (self.wanted if self.wanted is not None else WINDOW_STEPS)

@@ -185,6 +185,24 @@ def test_window_of_a_training_ends_and_steps_after_it_are_timed(start: Start) ->
     assert not any(text.startswith("torch.nn") for is_on, text in found.texts if not is_on)
 
 
+def test_window_of_many_short_steps_ends(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = start()
+    monkeypatch.setattr(windows, "WINDOW_NS", 10**15)
+    monkeypatch.setattr(windows, "MANY_STEPS", 60)
+    Training().train(BEFORE + 60 + 10)
+    (window,) = found.written()["windows"]
+    assert (window["steps"], window["ended_by"]) == (60, "detach")
+    assert len(found.written()["bare"]["host_ns"]) > found.written()["bare_before"]
+
+
+def test_steps_of_a_compiled_model_are_those_of_its_optimizer(start: Start) -> None:
+    found, training = start(), Training()
+    training.model = torch.compile(training.model, backend="eager")
+    training.train(BEFORE + WINDOW_STEPS + BARE_STEPS)
+    assert [loop["loop"] for loop in found.written()["loops"]] == ["SGD"]
+    assert found.written()["windows"][0]["loop"] == "SGD"
+
+
 def test_steps_that_the_user_asks_for_are_recorded(start: Start) -> None:
     found = start(steps="5")
     Training().train(80)

@@ -32,6 +32,10 @@ _EMPTY = 0.8
 """Share of a step in which nothing is recorded, from which on it holds a pause."""
 
 
+_OUTWEIGHS = 0.5
+"""Pauses split the steady range if they are more than this share of the time of all steps."""
+
+
 @dataclass(frozen=True)
 class StepTimes:
     """Distribution of the times of an aggregation's steps."""
@@ -122,7 +126,9 @@ def _pauses(data: RollupInput, edges_ns: Int64) -> Bool:
         low, high = np.searchsorted(recorded, (begin, end))
         gaps = np.diff(np.concatenate([[begin], recorded[low:high], [end]]))
         result[row] = gaps.max() >= _EMPTY * length[row]
-    return result
+    # A short one changes little, and the steps on its other side are worth more.
+    outweighs = bool(length[result].sum() > _OUTWEIGHS * length.sum())
+    return result if outweighs else np.zeros(len(length), dtype=bool)
 
 
 def _between_pauses(typical: Bool, pauses: Bool) -> Bool:

@@ -23,6 +23,8 @@ SAME_STATISTIC: Final = 0.1
 """Median and mean that differ by at most this share of the median agree."""
 NEAR: Final = 0.1
 """Steps are whole that launch as much work as the median one, plus or minus this share."""
+SIMILAR: Final = 0.2
+"""First steps that launch this much more or less than the median one belong to the warm-up."""
 PART: Final = 0.5
 """What launches less than this share of the work of the median step is no step."""
 PAUSE: Final = 10.0
@@ -380,6 +382,7 @@ def find_steps(cycles: Cycles) -> Steps:
         spans.setdefault(Between.PAUSE, []).append(int(start[row + 1] - end[row]))
     length = (end - start)[rows]
     is_typical = (follows & ~cycles.is_short)[rows]
+    is_typical &= ~_warms_up(cycles.work[rows])
     if is_typical.sum() < MIN_STEPS:
         is_typical[:] = True
     if len(length) > 2:
@@ -395,6 +398,16 @@ def find_steps(cycles: Cycles) -> Steps:
         if (total := sum(max(time, 0) for time in times)) > 0
     )
     return Steps(start[rows], end[rows], cycles.mark_ns[rows], is_typical, between)
+
+
+def _warms_up(work: Int64) -> Bool:
+    """The first steps, which launch much more or less work than the usual one: they compile."""
+    if len(work) < 3:
+        return np.zeros(len(work), dtype=bool)
+    usual = float(np.median(work))
+    is_usual = np.abs(work - usual) <= SIMILAR * usual
+    result: Bool = np.arange(len(work)) < int(is_usual.argmax())
+    return result
 
 
 # --- loops of programs without ranges ----------------------------------------------------------

@@ -91,17 +91,21 @@ def _stored_steps(store: EventStore, aggr: int) -> Steps | None:
     rows = store.of_aggregation("iterations", aggr, *names)
     iterations = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     _, begin, end, low, high = iterations
-    works = high - low + _graphs(store, begin, end)[0] > 0
+    launches = high - low + _graphs(store, begin, end)[0]
+    works = launches > 0
     rows = store.of_aggregation("steps", aggr, "step", "iter_value", "start", "stop", "is_typical")
     _, number, start, stop, is_typical = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     kept = (is_typical > 0) & works[number] if len(number) else is_typical > 0
     number, length = number[kept], (stop - start)[kept]
     if len(number) < MIN_STEPS or len(np.unique(number)) < len(number):
         return None
-    # What follows a step in its iteration, such as a pause, belongs to no window.
-    beyond = end[number] - stop[kept]
-    closed = number[beyond <= np.median(length) / 2]
-    closed = closed if len(closed) >= MIN_STEPS else number
+    # A window ends where the next step begins: not before a pause or the end of the program.
+    is_followed = np.append(start[1:] == stop[:-1], False)[kept]
+    # Iterations are cut for all ranks together: the first ones may hold parts of steps.
+    usual = float(np.median(launches[number]))
+    similar = np.abs(launches[number] - usual) <= SIMILAR_WORK * usual
+    is_followed[: int(similar.argmax())] = False
+    closed = number[is_followed] if is_followed.sum() >= MIN_STEPS else number
     first_row, last_row = _longest_run(closed)
     first, last = window_of(closed[first_row:last_row])
     return Steps(

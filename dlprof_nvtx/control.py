@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 
-from dlprof_nvtx.guard import guarded, hide_from_dynamo
+from dlprof_nvtx.guard import guarded, hide_from_dynamo, say
 from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT
 from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.reference import REFERENCE, record_event
@@ -113,7 +112,7 @@ def _option(variable: str, *, value: bool | None, default: bool) -> bool:
 
 
 def _unavailable(reason: str) -> bool:
-    print(f"dlprof_nvtx: no markers are written: {reason}", file=sys.stderr)
+    say(f"dlprof_nvtx: no markers are written: {reason}")
     REFERENCE.give_up("no_markers")
     return False
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, Protocol
+
+from dlprof_nvtx.guard import say
 
 DISABLE_VARIABLE = "TF_DISABLE_NVTX_RANGES"
 
@@ -80,10 +81,9 @@ def boundary() -> DomainBackend:
         try:
             _CHOSEN.append(PackageNvtx())
         except (ImportError, AttributeError) as error:
-            print(
+            say(
                 f"dlprof_nvtx: no markers are written: the package nvtx is needed ({error});"
-                " pip install nvtx",
-                file=sys.stderr,
+                " pip install nvtx"
             )
             _CHOSEN.append(Silent())
     return _CHOSEN[0]

@@ -7,7 +7,9 @@ a weak reference instead of its hash, and whatever fails is reported once and le
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import sys
 import types
 import weakref
@@ -18,15 +20,29 @@ _REPORTED: list[bool] = []
 _MOST_REFUSED = 1024
 
 
+def say(text: str) -> None:
+    """Print a line to standard error, which may be closed, full, or an object of the program."""
+    stream = sys.stderr
+    if stream is None:
+        return  # ``print`` would write to standard output.
+    with contextlib.suppress(Exception):  # There is no other place to report this.
+        if stream is sys.__stderr__:
+            # Text that cannot be written would stay in its buffer, and change the exit code.
+            stream.flush()
+            os.write(stream.fileno(), f"{text}\n".encode(errors="backslashreplace"))
+        else:
+            print(text, file=stream)
+
+
 def report(error: BaseException) -> None:
     """Say once that something of the markers failed."""
-    try:
-        if not _REPORTED:
-            _REPORTED.append(True)
-            text = f"dlprof_nvtx: some markers are missing: {type(error).__name__}: {error}"
-            print(text, file=sys.stderr)
-    except Exception:  # noqa: BLE001, S110 - there is no other place to report this
-        pass
+    if not _REPORTED:
+        _REPORTED.append(True)
+        try:
+            reason = str(error)
+        except Exception:  # noqa: BLE001 - an error of the program's own class
+            reason = ""
+        say(f"dlprof_nvtx: some markers are missing: {type(error).__name__}: {reason}")
 
 
 def find_is_compiling() -> Callable[[], bool]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from dlprof_nvtx.guard import report
+from dlprof_nvtx.guard import report, say
 
 
 def after_import(changes: dict[str, Callable[[ModuleType], None]]) -> None:
@@ -30,7 +30,7 @@ def apply(change: Callable[[ModuleType], None], module: ModuleType) -> None:
         change(module)
     except Exception as error:  # noqa: BLE001 - internals of other libraries
         name = module.__name__
-        print(f"dlprof_nvtx: some markers of {name} are missing: {error!r}", file=sys.stderr)
+        say(f"dlprof_nvtx: some markers of {name} are missing: {error!r}")
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dlprof_nvtx.guard import ById, fields, guarded, submodules
+from dlprof_nvtx.guard import ById, fields, guarded, say, submodules
 
 VARIABLE = "DLPROF_MEMORY"
 """Path of the snapshot without extension; the id of the process is added."""
@@ -83,7 +83,7 @@ def _start(recorder: _Recorder, torch: Any) -> None:
             enabled="all", context="alloc", stacks="python", max_entries=MAX_EVENTS
         )
     except (RuntimeError, TypeError, AttributeError) as error:
-        print(f"dlprof_nvtx: memory is not recorded: {error}", file=sys.stderr)
+        say(f"dlprof_nvtx: memory is not recorded: {error}")
         return
     recorder.note = getattr(torch._C, "_cuda_setMemoryMetadata", None)
     recorder.on = True
@@ -199,7 +199,7 @@ def _guarded(hook: Callable[..., None], recorder: _Recorder, optimizer: Any, *_:
     except Exception as error:  # noqa: BLE001 - a recording must never stop a training
         if not recorder.is_warned:
             recorder.is_warned = True
-            print(f"dlprof_nvtx: a step was not recorded: {error}", file=sys.stderr)
+            say(f"dlprof_nvtx: a step was not recorded: {error}")
 
 
 def _now_us() -> int:
@@ -298,7 +298,7 @@ def _finish(recorder: _Recorder) -> None:
         with open(f"{recorder.path}_{recorder.pid}.pickle", "wb") as file:  # noqa: PTH123
             pickle.dump(snapshot, file, protocol=4)
     except Exception as error:  # noqa: BLE001 - a recording must never stop a training
-        print(f"dlprof_nvtx: memory was not recorded: {error}", file=sys.stderr)
+        say(f"dlprof_nvtx: memory was not recorded: {error}")
 
 
 _STATISTICS = frozenset(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from dlprof_nvtx import collector
-from dlprof_nvtx.guard import ById, guarded
+from dlprof_nvtx.guard import ById, guarded, say
 from dlprof_nvtx.light import LIGHT, STEP, WRITTEN
 from dlprof_nvtx.patches import PATCHES
 from dlprof_nvtx.settings import note_config
@@ -128,13 +127,13 @@ def _give_way() -> None:
         return
     if collector.detach():
         WINDOWS.give_way()
-        print("dlprof: torch.profiler records now; dlprof's collector waits", file=sys.stderr)
+        say("dlprof: torch.profiler records now; dlprof's collector waits")
 
 
 def _take_back() -> None:
     """Record again after a profiler of the script."""
     if WINDOWS.is_giving_way and not STATE.suspended and WINDOWS.take_back():
-        print("dlprof: torch.profiler has ended; dlprof's collector records again", file=sys.stderr)
+        say("dlprof: torch.profiler has ended; dlprof's collector records again")
 
 
 def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dlprof_nvtx import collector
-from dlprof_nvtx.guard import ById, guarded, has_parameters
+from dlprof_nvtx.guard import ById, guarded, has_parameters, say
 from dlprof_nvtx.program import has_loop
 from dlprof_nvtx.windows import WINDOWS, Loop
 
@@ -336,7 +336,7 @@ class Reference:
         deadline = time.monotonic() + WAIT_S
         while not self._path(STARTED).exists():
             if time.monotonic() > deadline:
-                print(_NO_ANSWER, file=sys.stderr)
+                say(_NO_ANSWER)
                 return
             time.sleep(0.005)
 

@@ -105,7 +105,13 @@ def _enable() -> None:
 
         dlprof_nvtx.init()
     except Exception as error:  # noqa: BLE001 - markers must never stop a training
-        print(f"dlprof_nvtx: no markers are written: {error}", file=sys.stderr)
+        try:  # As in ``dlprof_nvtx/guard.py``, which may be what cannot be imported.
+            text = f"dlprof_nvtx: no markers are written: {error}\n"
+            if sys.__stderr__ is not None:
+                sys.__stderr__.flush()
+                os.write(sys.__stderr__.fileno(), text.encode(errors="backslashreplace"))
+        except Exception:  # noqa: BLE001, S110 - there is no other place to report this
+            pass
         folder = os.environ.get("DLPROF_REFERENCE") or os.devnull
         if not os.path.exists(os.path.join(folder, f"hold.{os.getppid()}")):
             _send("start")  # No process that started this one decides when to begin.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 from dlprof_nvtx.domains import boundary
+from dlprof_nvtx.guard import say
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,13 @@ def _at_exit() -> None:
     """Print the ranges that were not closed; nvtx-plugins raised an error for them."""
     gradients = _names_of_unclosed()
     if gradients:
-        print(
+        say(
             f"dlprof_nvtx: gradient ranges without an end: {', '.join(gradients)}; the first range"
-            " of a model needs trainable=True (docs/tensorflow.md)",
-            file=sys.stderr,
+            " of a model needs trainable=True (docs/tensorflow.md)"
         )
     forward = [pair.forward.message for pair in _PAIRS if pair.open_forward]
     if forward:
-        print(f"dlprof_nvtx: ranges without an end: {', '.join(forward)}", file=sys.stderr)
+        say(f"dlprof_nvtx: ranges without an end: {', '.join(forward)}")
 
 
 atexit.register(_at_exit)

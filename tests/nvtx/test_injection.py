@@ -147,3 +147,27 @@ def test_a_training_without_dlprof_gets_the_markers_and_nothing_else_of_dlprofs_
     assert done.stdout.splitlines() == [str(MARKERS / "__init__.py"), "[]"]
     assert done.stderr == "dlprof_nvtx: no markers are written: PyTorch 1.9 is older than 2.0\n"
     assert sorted(site.rglob("*")) == before
+
+
+@pytest.mark.parametrize("version", ["1.9", "unknown"])
+@pytest.mark.parametrize("stderr", [">/dev/full", ">&-"])
+def test_message_that_cannot_be_written_ends_no_program(
+    tmp_path: Path, version: str, stderr: str
+) -> None:
+    (tmp_path / "torch.py").write_text(f"__version__ = '{version}'\n")
+    inject = REPOSITORY / "dlprof_nvtx" / "inject"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "import torch; print(1)" 2{stderr}', sys.executable],
+        env={"PYTHONPATH": f"{inject}:{tmp_path}", "DLPROF_NVTX": "1"},
+        cwd="/",
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("1\n", 0)
+
+
+def test_markers_print_in_one_place_that_cannot_fail() -> None:
+    package = REPOSITORY / "dlprof_nvtx"
+    users = {path.name for path in package.rglob("*.py") if "print(" in path.read_text()}
+    assert users == {"guard.py"}

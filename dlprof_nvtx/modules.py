@@ -112,6 +112,7 @@ def _naming_compile(
     return compile_and_name
 
 
+_WRAPPER_ID = "_torchdynamo_wrapper_id"
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
@@ -127,7 +128,7 @@ def _named(opener: _Opener, model: Any, compiled: Callable[..., Any]) -> Callabl
     def call(*inputs: Any, **more: Any) -> Any:
         return call_model(model, *inputs, **more)
 
-    return call
+    return _as_compiled(call)
 
 
 def _ending_steps(compiled: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -142,6 +143,16 @@ def _ending_steps(compiled: Callable[..., Any]) -> Callable[..., Any] | None:
         end(compiled)
         return result
 
+    return _as_compiled(call)
+
+
+def _as_compiled(call: Any) -> Any:
+    """Let TorchDynamo see through a wrapper: a compiled function may be compiled again.
+
+    Newer versions follow the copied attributes only if this one is the id of the wrapper.
+    """
+    if hasattr(call, _WRAPPER_ID):
+        setattr(call, _WRAPPER_ID, id(call))
     return call
 
 

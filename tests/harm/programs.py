@@ -1069,6 +1069,22 @@ def compiled_train_step() -> None:
 
 
 @compiled
+def compiled_again() -> None:
+    def function(x: Any) -> Any:
+        return x.sin() + 1
+
+    model = Net().eval()
+    for target in (function, functools.partial(function), model.forward, model.__call__):
+        once = torch.compile(target, backend="eager")
+        twice = torch.compile(once, backend="eager")
+        around = torch.compile(lambda x, once=once: once(x).cos(), backend="eager")
+        for inner in (once, twice, around, torch.compiler.disable(once), copy.copy(once)):
+            show([inner(torch.ones(3, 4)).detach() for _ in range(4)])
+    show(train(Net(), steps=4))
+    counters()
+
+
+@compiled
 def compiled_model() -> None:
     model = torch.compile(Net(), backend="aot_eager", fullgraph=True)
     show(train(model))

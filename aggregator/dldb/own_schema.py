@@ -18,6 +18,14 @@ INDEXES = """
     CREATE INDEX IF NOT EXISTS ranks_by_process ON ranks (process);
 """
 _SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'trigger'"
+_STATISTICS = frozenset(
+    {
+        ("table", "sqlite_stat1", "CREATE TABLE sqlite_stat1(tbl,idx,stat)"),
+        ("table", "sqlite_stat4", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
+    }
+)
+"""What SQLite's own ANALYZE makes."""
+_LONGEST_SQL_BYTES = 16_384
 
 
 def _sql(name: str) -> str:
@@ -42,10 +50,17 @@ def domain_views_sql() -> str:
 def holds_own_sql_only(connection: sqlite3.Connection) -> bool:
     """Whether reading a database runs no SQL but that of this version of the program.
 
-    Triggers do not matter: they run when rows are written.
+    Triggers do not matter: they run when rows are written. The first statement must be this one:
+    SQLite then reads its statistics, and a column of theirs may be computed. Few bytes of values
+    make whatever computes it cheap.
     """
-    rows = connection.execute(_SCHEMA).fetchall()
-    return all(tuple(row) in _own() or str(row[1]).startswith("sqlite_") for row in rows)
+    before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_SQL_BYTES)
+    try:
+        return all(tuple(row) in _own() for row in connection.execute(_SCHEMA))
+    except sqlite3.DataError:  # a text that is longer than all of ours
+        return False
+    finally:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
 
 
 def has_long_names(connection: sqlite3.Connection, path: Path) -> bool:
@@ -88,4 +103,4 @@ def _own() -> frozenset[tuple[str, str, str]]:
         found = connection.execute(_SCHEMA).fetchall()
         # They replace some of the views.
         connection.executescript(domain_views_sql())
-        return frozenset(found) | frozenset(connection.execute(_SCHEMA))
+        return frozenset(found) | frozenset(connection.execute(_SCHEMA)) | _STATISTICS

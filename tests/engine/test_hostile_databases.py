@@ -13,12 +13,14 @@ import pytest
 from aggregator import pipeline
 from aggregator.costs.peaks import Peaks
 from aggregator.costs.units import LINK, CostUnit
+from aggregator.dldb.own_schema import holds_own_sql_only
 from aggregator.dldb.reader import open_database
 from aggregator.errors import DlprofError, NotADldbError
 from aggregator.metrics.efficiency import _unit_times
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate, aggregate_copy, import_profile
 from aggregator.system.progress import NullProgress
+from aggregator.system.sqlite_uri import connect_read_only
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze_file
 from tests.fuzz.exports import small_export
@@ -59,6 +61,35 @@ def _change(database: Path, *statements: str) -> None:
         for statement in statements:
             connection.execute(statement)
         connection.commit()
+
+
+def test_statistics_that_are_computed_do_not_run_in_the_reading_process(database: Path) -> None:
+    """SQLite reads them along with the schema, before the first statement."""
+    computed = "instr(printf('%.000001c','a'), printf('%.000001c','a') || 'b' || n)"
+    _change(
+        database,
+        f"CREATE TABLE made (tbl, idx, n, stat AS ({computed}))",
+        "INSERT INTO made (tbl, idx, n) VALUES ('ops', 'ops_by_op_id', 1)",
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET name = 'sqlite_stat1', tbl_name = 'sqlite_stat1', "
+        "sql = replace(sql, 'made', 'sqlite_stat1') WHERE name = 'made'",
+    )
+    text = database.read_bytes()
+    text = text.replace(b"%.000001c','a'), ", b"%.400000c','a'), ")
+    database.write_bytes(text.replace(b"%.000001c", b"%.200000c"))
+    began = time.process_time()
+
+    with closing(connect_read_only(database)) as connection:
+        assert not holds_own_sql_only(connection)
+
+    assert time.process_time() - began < 1
+
+
+def test_what_analyze_makes_is_no_sql_of_others(database: Path) -> None:
+    _change(database, "ANALYZE")
+
+    with closing(connect_read_only(database)) as connection:
+        assert holds_own_sql_only(connection)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import sys
 from profiler_cli.dlprof import main
 code = main(sys.argv[1:])
 assert not code, code
-slow = {"pyarrow.compute", "aggregator.metrics.memory.analysis"}
+slow = {"aggregator.metrics.memory.analysis"}
 print(sorted({"pandas", "plotly", "django", *slow} & sys.modules.keys()))
 """
 

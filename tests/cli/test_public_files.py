@@ -83,8 +83,8 @@ def _check_sentences(said: str, connection: sqlite3.Connection) -> None:
     if "emit_nvtx was not used" in said:
         (markers,) = one("SELECT count(*) FROM ops WHERE direction = 'bprop'")
         assert markers <= 1
-    (steps,) = one("SELECT steps FROM view_performance_summary WHERE aggr_id = :aggr LIMIT 1")
-    if found := re.search(r"^Step: median .*\((\d+) steps", said):
+    if found := re.search(r"^Step: median .*\((\d+) steps", said, re.MULTILINE):
+        (steps,) = one("SELECT typical_steps FROM view_typical_step WHERE aggr_id = :aggr LIMIT 1")
         assert int(found[1]) == steps
     assert ("contains a lot of variation" in said) <= ("are steady" not in said)
 

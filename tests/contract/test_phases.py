@@ -48,6 +48,7 @@ def test_an_aggregation_of_one_phase_is_queued(api: ApiClient, served: Served) -
         "iter_start": None,
         "iter_stop": None,
         "phase": "decode",
+        "bare_step_ns": None,
     }
     refused = api.post(f"{served.profile}aggregations/", {"phase": "x" * 201})
     assert_error(refused, 400, "INVALID_VALUE")

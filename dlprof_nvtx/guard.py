@@ -25,13 +25,14 @@ def say(text: str) -> None:
     stream = sys.stderr
     if stream is None:
         return  # ``print`` would write to standard output.
+    is_replaced = stream is not sys.__stderr__
     with contextlib.suppress(Exception):  # There is no other place to report this.
-        if stream is sys.__stderr__:
+        if is_replaced:
+            print(text, file=stream)
+        else:
             # Text that cannot be written would stay in its buffer, and change the exit code.
             stream.flush()
             os.write(stream.fileno(), f"{text}\n".encode(errors="backslashreplace"))
-        else:
-            print(text, file=stream)
 
 
 def report(error: BaseException) -> None:

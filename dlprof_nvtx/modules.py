@@ -146,7 +146,7 @@ def _ending_steps(compiled: Callable[..., Any]) -> Callable[..., Any] | None:
     return _as_compiled(call)
 
 
-def _as_compiled(call: Any) -> Any:
+def _as_compiled(call: Callable[..., Any]) -> Callable[..., Any]:
     """Let TorchDynamo see through a wrapper: a compiled function may be compiled again.
 
     Newer versions follow the copied attributes only if this one is the id of the wrapper.

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dlprof_nvtx import collector
-from dlprof_nvtx.guard import ById, guarded, has_parameters, say
+from dlprof_nvtx.guard import ById, fields, guarded, has_parameters, say
 from dlprof_nvtx.program import has_loop
 from dlprof_nvtx.windows import WINDOWS, Loop
 
@@ -492,12 +492,25 @@ def _gpu_gaps(events: list[Any]) -> list[int]:
         return []
 
 
-def _length(loader: Any) -> int | None:
-    """Number of batches; None if that is unknown."""
+def _length(iterator: Any) -> int | None:
+    """Number of batches; None if that is unknown.
+
+    Only samplers of PyTorch are asked. One of the program may draw random numbers to count its
+    batches, or keep those for its next iteration.
+    """
     try:
-        return len(loader)
-    except Exception:  # noqa: BLE001 - the script's own method may raise anything
+        sampler = fields(iterator)["_index_sampler"]
+        inner = fields(sampler).get("sampler")
+        if all(_counts_as_torch(one) for one in (sampler, inner) if one is not None):
+            return len(sampler)
+    except Exception:  # noqa: BLE001 - the data of the program may raise anything
         return None
+    return None
+
+
+def _counts_as_torch(sampler: Any) -> bool:
+    module = getattr(type(sampler).__len__, "__module__", "")
+    return module.startswith("torch.utils.data.")
 
 
 def _is_even(ticks: list[tuple[int, Any, str]]) -> bool:

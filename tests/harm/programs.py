@@ -686,7 +686,9 @@ class Stream(torch.utils.data.IterableDataset):
 def epochs(**settings: Any) -> None:
     """Train two epochs over a loader."""
     model = Net()
-    loader = torch.utils.data.DataLoader(Numbers(), batch_size=2, shuffle=True, **settings)
+    if "batch_sampler" not in settings:
+        settings |= {"batch_size": 2, "shuffle": True}
+    loader = torch.utils.data.DataLoader(Numbers(), **settings)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses = []
     for _ in range(2):
@@ -697,6 +699,27 @@ def epochs(**settings: Any) -> None:
             optimizer.step()
             losses.append(loss.detach())
     show(losses, model)
+
+
+class Shuffled(torch.utils.data.Sampler[list[int]]):
+    """Makes its batches to count them, too."""
+
+    def __init__(self) -> None:
+        pass
+
+    def _make(self) -> list[list[int]]:
+        return [rows.tolist() for rows in torch.randperm(len(Numbers())).split(2)]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        yield from self._make()
+
+    def __len__(self) -> int:
+        return len(self._make())
+
+
+@program
+def sampler_that_counts() -> None:
+    epochs(batch_sampler=Shuffled())
 
 
 @program

@@ -49,14 +49,30 @@ def test_a_model_may_have_its_own_parameters(held: Reference, kind: Any) -> None
     assert len(held.ticks) == 3
 
 
-def test_a_loader_whose_length_fails_has_no_length(held: Reference) -> None:
-    class Endless:
+@pytest.mark.parametrize("place", ["sampler", "batch_sampler", "dataset"])
+def test_loader_has_no_length_if_the_program_counts_or_refuses(held: Reference, place: str) -> None:
+    asked = []
+
+    class Own:
         def __len__(self) -> int:
+            asked.append(True)
             raise ValueError("endless")
 
-    held.fetch(Endless())
+        def __iter__(self) -> Any:
+            return iter([[0]])
+
+        def __getitem__(self, _: int) -> int:
+            return 0
+
+    own: Any = Own()
+    if place == "dataset":  # PyTorch's own sampler asks it, too.
+        loader = torch.utils.data.DataLoader(own, batch_size=2)
+    else:
+        loader = torch.utils.data.DataLoader(torch.ones(4), **{place: own})
+    held.fetch(iter(loader))
     assert held.batches is None
     assert held.is_held
+    assert bool(asked) == (place == "dataset")
 
 
 def test_one_bare_step_that_is_longer_than_a_second(held: Reference) -> None:

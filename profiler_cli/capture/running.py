@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from aggregator.errors import DlprofError
 from profiler_cli.capture import processes
 
 if TYPE_CHECKING:
@@ -116,8 +115,7 @@ class Application:
                 if not is_saved and now_s - asked_s > SAVE_AFTER_S:
                     # The application has more to do: what there is may be all that will be.
                     is_saved = True
-                    with suppress(DlprofError):
-                        self.collection.save(self.base)
+                    self._save()
             elif self.ending.signals:
                 asked_s = now_s
                 self._forward(shares_terminal=shares_terminal)
@@ -129,6 +127,11 @@ class Application:
                         "Warning: profiling for more than 5 minutes; files become large and "
                         "aggregation slow. Use --delay and --duration to profile a part of the run"
                     )
+
+    def _save(self) -> None:
+        """Save what there is; what fails here is tried again, and reported, after the end."""
+        with suppress(Exception):  # Else the application would be ended in its checkpoint.
+            self.collection.save(self.base)
 
     def _poll(self, pid: int) -> bool:
         """Begin or end the collection if it is time; returns whether that works."""

@@ -128,10 +128,13 @@ class OwnCollection(Collection):
         is_ended = (self.records / f"complete.{pid}").exists()
         if is_ended or any(self.records.glob(f"problem.{pid}.*")) or not pid.isdecimal():
             return False
-        with suppress(ProcessLookupError):
+        try:
             os.kill(int(pid), 0)
-            return True
-        return False
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True  # It runs as another user, as under sudo.
+        return True
 
     def kept(self) -> str:
         """Return where the raw records are if there is no export; empty: there are none."""

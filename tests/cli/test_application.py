@@ -13,6 +13,8 @@ import pytest
 
 from profiler_cli.capture import processes, running
 from profiler_cli.capture.collection import Ending
+from profiler_cli.capture.nsight import Nsys
+from profiler_cli.capture.own import OwnCollection
 
 
 def test_error_while_a_profile_is_saved_leaves_the_application_its_checkpoint(
@@ -46,3 +48,17 @@ def test_error_while_a_profile_is_saved_leaves_the_application_its_checkpoint(
     application.run([sys.executable, "-c", code], os.environ, gpus)
     # THEN it ends by itself
     assert ending.code == 0
+
+
+def test_process_of_another_user_may_still_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    collection = OwnCollection(Nsys(Path(), ()), records=tmp_path)
+    (tmp_path / "123-1.records").touch()
+    monkeypatch.setattr(os, "kill", refuse)
+    assert not collection._are_complete()
+    (tmp_path / "complete.123").touch()
+    assert collection._are_complete()

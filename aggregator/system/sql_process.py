@@ -24,6 +24,8 @@ _PROGRAM: Final = "aggregator.system.sql_child"
 _FOLDER: Final = str(Path(__file__).resolve().parents[2])
 _POLL_S: Final = 0.02
 _MOST_SPARE: Final = 4
+_LONGEST_SPARE_S: Final = 20.0
+"""Less than ``sql_child.IDLE_S``: one that ends by itself stays a zombie until it is waited for."""
 _LIMITED: Final = ("open", "execute", "executemany", "fetch")
 
 
@@ -81,6 +83,7 @@ class _Spares:
         self._lock = threading.Lock()
         self._parents = getattr(self, "_children", [])
         self._children: list[_Child] = []
+        self._timer: threading.Timer | None = None
 
     def take(self) -> _Child:
         with self._lock:
@@ -92,7 +95,18 @@ class _Spares:
             is_kept = len(self._children) < _MOST_SPARE
             if is_kept:
                 self._children.append(child)
+                if self._timer is None:
+                    self._timer = threading.Timer(_LONGEST_SPARE_S, self.end_all)
+                    self._timer.daemon = True
+                    self._timer.start()
         if not is_kept:
+            child.end()
+
+    def end_all(self) -> None:
+        with self._lock:
+            children, self._children = self._children, []
+            self._timer = None
+        for child in children:
             child.end()
 
 
@@ -123,6 +137,7 @@ class SqlProcess:
         try:
             self._ask("open", *arguments)
         except BrokenPipeError:  # a spare one that has ended
+            self._child.end()
             self._child = _Child()
             self._ask("open", *arguments)
 

@@ -1,0 +1,36 @@
+"""Processes that run SQL for others are ended, and leave nothing in the table of processes."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from aggregator.system import sql_process
+from aggregator.system.sql_process import SqlProcess
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "some.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+    return path
+
+
+def test_a_spare_process_is_ended_and_waited_for(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spares = sql_process._Spares()
+    monkeypatch.setattr(sql_process, "_SPARES", spares)
+    monkeypatch.setattr(sql_process, "_LONGEST_SPARE_S", 0.1)
+    with closing(SqlProcess(database, 1.0)) as connection:
+        process = Path(f"/proc/{connection.pid}")
+
+    deadline = time.monotonic() + 60
+    while process.exists():  # also as a zombie
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

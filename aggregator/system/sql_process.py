@@ -231,7 +231,7 @@ class SqlProcess:
                 if is_there:
                     break
             reply = marshal.loads(child.channel.recv_bytes())  # noqa: S302 - of our own program
-        except EOFError as error:
+        except (EOFError, ConnectionError) as error:
             if request[0] == "open":
                 raise BrokenPipeError from error
             self._kill(child, "the process that read it ended")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 import time
 from contextlib import closing
@@ -34,3 +36,14 @@ def test_a_spare_process_is_ended_and_waited_for(
     while process.exists():  # also as a zombie
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_process_killed_by_others_is_an_error_of_the_database(database: Path) -> None:
+    """The viewer catches those: the machine may be short of memory."""
+    connection = SqlProcess(database, 1.0)
+    os.kill(connection.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, connection.pid, os.WEXITED | os.WNOWAIT)
+
+    with pytest.raises(sqlite3.DatabaseError, match="the process that read it ended"):
+        connection.execute("SELECT 1")
+    connection.close()

@@ -62,6 +62,8 @@ class Places:
         finally:
             with self._free:
                 self._taken[profile] -= 1
+                if not self._taken[profile]:  # names of profiles are what clients write
+                    del self._taken[profile]
                 self._last_change = time.monotonic()
                 self._free.notify_all()
 

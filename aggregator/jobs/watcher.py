@@ -39,6 +39,8 @@ class Watcher:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._job = ("", 0.0, 0)
+        self._began_at = 0.0
         self.is_on = False  # Set in workers: no other process may be ended.
 
     @contextmanager
@@ -54,7 +56,8 @@ class Watcher:
             yield
             return
         ended = threading.Event()
-        self._say(f"begin {task_id} {time_s} {memory_bytes}")
+        self._job, self._began_at = (task_id, time_s, memory_bytes), time.monotonic()
+        self._say(self._begin())
         beats = threading.Thread(target=self._beat, args=(ended,), name="beat", daemon=True)
         beats.start()
         try:
@@ -70,10 +73,18 @@ class Watcher:
 
     def _say(self, line: str) -> None:
         with self._lock, suppress(OSError):
-            process = self._running()
+            before, process = self._process, self._running()
             if process.stdin is not None:
+                if process is not before and line == "beat":  # it replaces one that was killed
+                    line = self._begin()
                 process.stdin.write(f"{line}\n".encode())
                 process.stdin.flush()
+
+    def _begin(self) -> str:
+        task_id, time_s, memory_bytes = self._job
+        # 0 would be no limit.
+        left_s = time_s and max(time_s - (time.monotonic() - self._began_at), 0.001)
+        return f"begin {task_id} {left_s} {memory_bytes}"
 
     def _running(self) -> subprocess.Popen[bytes]:
         # A worker may be forked into several processes, each of which runs jobs.

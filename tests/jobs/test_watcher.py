@@ -87,3 +87,19 @@ def test_a_time_in_which_nothing_ran_is_no_silence(
     watch.forgive(40.0)
     watch.look()
     assert worker.poll() is None
+
+
+def test_a_watcher_that_was_killed_is_replaced_by_one_that_knows_the_job() -> None:
+    program = (
+        "import time\n"
+        "from aggregator.jobs.watcher import Watcher\n"
+        "watcher = Watcher()\n"
+        "watcher.is_on = True\n"
+        "with watcher.watching('task', 1.0, 0):\n"
+        "    watcher._process.kill()\n"
+        "    time.sleep(60)\n"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+
+    assert ended.returncode == -signal.SIGKILL

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import re
-import secrets
 import socket
 import struct
 import sys
@@ -25,6 +23,7 @@ from aggregator.jobs.broker_address import broker_url, is_loopback
 from aggregator.system.plain_text import shown
 from aggregator.system.temporary_files import temporary_folder
 from profiler_cli.console import EXIT_DONE, print_error, program_version
+from profiler_cli.options.token import read_token
 from profiler_cli.viewer_processes import StopSignal, Viewer, stop_signal
 
 DEFAULT_ADDRESS: Final = "127.0.0.1"
@@ -32,7 +31,6 @@ DEFAULT_PORT: Final = 8000
 DATABASE_SUFFIX: Final = ".sqlite"
 METRICS_FOLDER: Final = "metrics"
 _BACKLOG: Final = 256
-_SHORTEST_TOKEN: Final = 16
 _RECEIVE_LIMIT_S: Final = 20
 _SEND_LIMIT_S: Final = 120
 # Modules of the extra "viewer".
@@ -54,12 +52,6 @@ class ViewerNotInstalledError(ToolError):
     """The packages of the viewer are not installed."""
 
     code = "VIEWER_NOT_INSTALLED"
-
-
-class TokenError(UsageError):
-    """The configured token cannot be used."""
-
-    code = "TOKEN_UNUSABLE"
 
 
 class AddressError(UsageError):
@@ -289,28 +281,6 @@ def _environment(
     if options.allowed_hosts:
         environment["DLPROF_ALLOWED_HOSTS"] = ",".join(options.allowed_hosts)
     return environment
-
-
-def read_token() -> str:
-    """Return the token of the environment or of its file, or a new one.
-
-    Raises:
-        TokenError: It is too short, has spaces, or its file cannot be read.
-    """
-    token = os.environ.get("DLPROF_TOKEN", "")
-    if not token and (file := os.environ.get("DLPROF_TOKEN_FILE")):
-        try:
-            token = Path(file).read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            raise TokenError(f"The file of DLPROF_TOKEN_FILE cannot be read: {error}.") from error
-    elif not token:
-        return secrets.token_urlsafe(24)
-    if len(token) < _SHORTEST_TOKEN or not token.isascii() or re.search(r"\s", token):
-        raise TokenError(
-            f"The token must have at least {_SHORTEST_TOKEN} ASCII characters and no spaces.",
-            hint="Make one with: openssl rand -hex 24",
-        )
-    return token
 
 
 def _reachable(address: str) -> str:

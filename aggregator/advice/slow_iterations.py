@@ -81,6 +81,13 @@ def _problem(count: int, total: int, period: int | None) -> Text:
 
 def _proof(facts: Facts, slow: Bool) -> Proof:
     numbers = ", ".join(str(number) for number in facts.steps.number[slow].tolist())
+    limit = f"> {SLOW_RATIO} * {float(np.median(facts.steps.length_ns))!r}"
+    if facts.steps.is_stored:
+        query = (
+            f"SELECT count(*) AS slow_iterations FROM view_steps WHERE aggr_id = {facts.aggr}"
+            f" AND iter_value IN ({numbers}) AND duration {limit}"
+        )
+        return Proof(query, "slow_iterations", int(slow.sum()))
     begins = (
         "SELECT iter_value, min(row_id), kernel_timestamp AS begin FROM view_kernel_launches"
         f" WHERE aggr_id = {facts.aggr} AND domain_name = {quoted(facts.domain)}"
@@ -98,6 +105,6 @@ def _proof(facts: Facts, slow: Bool) -> Proof:
         " lead(begin) OVER (ORDER BY iter_value) - begin AS length"
         " FROM begins) SELECT count(*) AS slow_iterations FROM lengths"
         f" WHERE iter_value IN ({numbers})"
-        f" AND length > {SLOW_RATIO} * {float(np.median(facts.steps.length_ns))!r}"
+        f" AND length {limit}"
     )
     return Proof(query, "slow_iterations", int(slow.sum()))

@@ -31,6 +31,7 @@ class Steps:
     api_low_ns: int  # Start of iteration ``first`` on the CPU.
     api_high_ns: int  # End of iteration ``last`` on the CPU, exclusive.
     is_single: bool = False  # Whether no repeating step was found: it is one window.
+    is_stored: bool = False  # Whether they are the steps of ``view_steps``.
 
     @property
     def count(self) -> int:
@@ -115,6 +116,7 @@ def _stored_steps(store: EventStore, aggr: int) -> Steps | None:
         last=last,
         api_low_ns=int(begin[first]),
         api_high_ns=int(end[last]),
+        is_stored=True,
     )
 
 

@@ -97,7 +97,8 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
     marked = int(np.searchsorted(iterations.start_ns[1:], data.marked_until_ns))
     if typical[marked:].sum() >= MIN_STEPS:
         typical[:marked] = False  # Markers slow them down; the later ones have none.
-    pauses = _pauses(data, iterations.edges_ns[1:])
+    # What was not recorded between two windows splits nothing: it is known to be no step.
+    pauses = _pauses(data, iterations.edges_ns[1:]) & ~iterations.is_between[1:]
     typical = _between_pauses(typical, pauses)
     # Cycles of a profiler that pauses between them are short.
     least = _RUN if pauses.any() else MIN_STEPS

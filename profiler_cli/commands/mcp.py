@@ -16,8 +16,8 @@ from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import shown
 from profiler_cli.assistants.profiles import STOPPING, Profiles, name_profiles
 from profiler_cli.console import EXIT_DONE
-from profiler_cli.dlprofviewer import read_token
 from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.options.token import read_token
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -108,7 +108,7 @@ def tensorflow(mode: str, types: tuple[str, ...], data_type: str, *, using: bool
     """Invented: no capture of TensorFlow was at hand."""
     count = len(types)
     ops = SimpleNamespace(
-        names=types, types=types, data_types=(data_type,) * count, tc_eligible=np.ones(count, bool)
+        names=types, types=types, data_types=(data_type,) * count, eligible=np.ones(count, bool)
     )
     metrics = SimpleNamespace(op=np.arange(count), using_tc=np.full(count, using))
     evidence = SimpleNamespace(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from profiler_cli import dlprofviewer, viewer_processes
-from profiler_cli.dlprofviewer import AddressError, Options, TokenError
+from profiler_cli.dlprofviewer import AddressError, Options
+from profiler_cli.options.token import TokenError, read_token
 
 
 def _options(address: str = "127.0.0.1", port: int = 0) -> Options:
@@ -69,7 +70,7 @@ def test_a_token_that_is_easily_guessed_is_refused(
 ) -> None:
     monkeypatch.setenv("DLPROF_TOKEN", token)
     with pytest.raises(TokenError):
-        dlprofviewer.read_token()
+        read_token()
 
 
 def test_a_token_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +78,10 @@ def test_a_token_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
     file.write_text("0123456789abcdef\n")
     monkeypatch.setenv("DLPROF_TOKEN_FILE", str(file))
 
-    assert dlprofviewer.read_token() == "0123456789abcdef"
+    assert read_token() == "0123456789abcdef"
     file.unlink()
     with pytest.raises(TokenError, match="cannot be read"):
-        dlprofviewer.read_token()
+        read_token()
 
 
 def test_a_log_that_grows_keeps_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

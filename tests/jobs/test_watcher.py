@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aggregator.jobs import watcher
+from aggregator.jobs import watcher_process
 
 _CHILD = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()']); input()"
 
@@ -26,7 +26,7 @@ def worker() -> Iterator[subprocess.Popen[bytes]]:
 def stored(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     monkeypatch.setattr(
-        watcher, "_store", lambda task_id, is_late: found.append((task_id, is_late))
+        watcher_process, "_store", lambda task_id, is_late: found.append((task_id, is_late))
     )
     return found
 
@@ -49,8 +49,8 @@ def test_a_worker_beyond_a_limit_is_ended_with_the_reason(
     is_stored: bool,
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr("aggregator.jobs.watcher.time.monotonic", lambda: now)
-    watch = watcher._Watch(worker.pid)
+    monkeypatch.setattr("aggregator.jobs.watcher_process.time.monotonic", lambda: now)
+    watch = watcher_process._Watch(worker.pid)
     watch.hear(begin)
     now += passed_s
     watch.look()
@@ -66,8 +66,8 @@ def test_a_worker_within_its_limits_goes_on(
     words: tuple[str, ...],
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr("aggregator.jobs.watcher.time.monotonic", lambda: now)
-    watch = watcher._Watch(worker.pid)
+    monkeypatch.setattr("aggregator.jobs.watcher_process.time.monotonic", lambda: now)
+    watch = watcher_process._Watch(worker.pid)
     for word in words:
         watch.hear(word)
     now += 11.0
@@ -80,8 +80,8 @@ def test_a_time_in_which_nothing_ran_is_no_silence(
     worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr("aggregator.jobs.watcher.time.monotonic", lambda: now)
-    watch = watcher._Watch(worker.pid)
+    monkeypatch.setattr("aggregator.jobs.watcher_process.time.monotonic", lambda: now)
+    watch = watcher_process._Watch(worker.pid)
     watch.hear("begin task 0 0")
     now += 40.0
     watch.forgive(40.0)

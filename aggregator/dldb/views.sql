@@ -853,8 +853,9 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, coun
 FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
 GROUP BY e.aggr, d.name, o.op_type;
 
--- Ops are summed by module first, and modules then by the groups that they are in: comparing the names of
--- all groups with those of all ops takes the product of their numbers.
+-- Each op meets the groups that its module is in by the module's path: comparing the names of all groups with
+-- those of all ops takes the product of their numbers. Sums by module in a query of their own would read all
+-- aggregations, as SQLite passes a condition on two levels of groups only to the outer one.
 CREATE VIEW view_group_efficiency AS
 WITH RECURSIVE inside (group_name, path) AS (
     SELECT DISTINCT group_name, group_name FROM group_metrics WHERE group_name <> '_CompleteModel_'
@@ -865,7 +866,7 @@ WITH RECURSIVE inside (group_name, path) AS (
                                  replace(substr(rtrim(group_name, '/'), -2000), '/', '')), ''), '/'), path
     FROM inside WHERE group_name NOT IN ('/', '_CompleteModel_')
 )
-SELECT e.aggr AS aggr_id, d.name AS domain_name, i.group_name, sum(e.num_nodes) AS num_nodes,
+SELECT e.aggr AS aggr_id, d.name AS domain_name, i.group_name, count(*) AS num_nodes,
        sum(e.calls) AS num_calls, sum(e.gpu_time) AS gpu_time_sum,
        sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
        sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
@@ -883,19 +884,9 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, i.group_name, sum(e.num_nodes) 
        sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
        round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
        round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct
-FROM (SELECT e.aggr, o.domain, rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')) AS path,
-             count(*) AS num_nodes, sum(e.calls) AS calls, sum(e.gpu_time) AS gpu_time,
-             sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
-             sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
-             sum(e.roofline_flops) AS roofline_flops, sum(e.roofline_gpu_time) AS roofline_gpu_time,
-             sum(e.flops_gpu_time) AS flops_gpu_time, sum(e.roofline_bytes) AS roofline_bytes,
-             sum(e.bytes_gpu_time) AS bytes_gpu_time, sum(e.link_gpu_time) AS link_gpu_time,
-             sum(e.ideal_time) AS ideal_time, sum(e.link_time) AS link_time,
-             sum(e.memory_time) AS memory_time, sum(e.compute_time) AS compute_time,
-             sum(e.ideal_gpu_time) AS ideal_gpu_time
-      FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op GROUP BY e.aggr, o.domain, path) AS e
-JOIN domains AS d ON d.id = e.domain CROSS JOIN inside AS i ON i.path = e.path
-GROUP BY e.aggr, e.domain, i.group_name;
+FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
+CROSS JOIN inside AS i ON i.path = rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', ''))
+GROUP BY e.aggr, o.domain, i.group_name;
 
 CREATE VIEW view_iteration_efficiency AS
 SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, e.duration,

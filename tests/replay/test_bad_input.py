@@ -77,8 +77,11 @@ def test_one_stream_needs_no_events(tmp_path: Path) -> None:
     assert gained == pytest.approx(KERNELS * KERNEL_US * US / 2, rel=0.02)
 
 
-def ahead(steps: int) -> Trace:
-    """A capture that begins while the GPU still runs three steps launched before it."""
+def ahead(steps: int, *, in_last: int = KERNELS) -> Trace:
+    """A capture that begins while the GPU still runs three steps launched before it.
+
+    The last step launches ``in_last`` kernels: none if the capture ends before it launches any.
+    """
     trace = Trace()
     trace.gpu()
     thread = trace.thread()
@@ -89,7 +92,7 @@ def ahead(steps: int) -> Trace:
     for step in range(steps):
         begin = step * KERNELS * 10 * US
         thread.range(f"step {step}", begin, begin + KERNELS * 10 * US - 1)
-        for number in range(KERNELS):
+        for number in range(KERNELS if step < steps - 1 else in_last):
             now = begin + number * 10 * US + US
             free += KERNEL_US * US
             thread.op("linear", now, now + 3 * US, seq=KERNELS * step + number)
@@ -107,9 +110,19 @@ def test_work_that_was_launched_before_the_capture_belongs_to_no_step(tmp_path: 
     assert faster == pytest.approx(KERNELS * KERNEL_US * US / 2, rel=0.03)
 
 
-def test_a_capture_without_a_whole_step_is_of_low_confidence(tmp_path: Path) -> None:
+def test_of_two_steps_the_one_that_another_follows_is_replayed(tmp_path: Path) -> None:
     profile = replayed(ahead(2), tmp_path)
+    assert not profile.steps.is_whole
+    assert profile.measured_ns.tolist() == [KERNELS * KERNEL_US * US]
+    assert profile.errors_pct.max() == 0
+
+
+def test_a_capture_without_a_whole_step_is_of_low_confidence(tmp_path: Path) -> None:
+    """It ends before the second step launches work: nothing on the GPU ends the first one."""
+    profile = replayed(ahead(2, in_last=0), tmp_path)
+    assert len(profile.graph.data.iteration) == 2
     assert profile.steps.is_whole
+    assert len(profile.notes) == 1
     assert profile.confidence == "low"
     assert "all work counts as one step" in profile.notes[0]
 

@@ -196,9 +196,9 @@ def test_a_signal_ends_it_and_all_that_it_started(
     env: dict[str, str], golden: Path, number: int
 ) -> None:
     with running([golden], env) as viewer:
-        viewer.worker()
+        run_dir = Path(viewer.worker().cwd())
         family = psutil.Process(viewer.process.pid).children(recursive=True)
-        (run_dir,) = {Path(child.cwd()) for child in family}
+        assert viewer.children("aggregator.system.sql_child")  # it has read the file
 
         assert viewer.stop(number) == 0
 

@@ -203,7 +203,13 @@ def test_the_command_writes_the_documented_json(
         *("critical_path", "sensitivity", "notes"),
     )
     assert set(plain) == {*keys}
-    assert set(changed) == {*keys, "predicted_step_ns", "interval_ns", "is_bound"}
+    of_change = {"predicted_step_ns", "interval_ns", "is_bound", "saving_ns"}
+    assert set(changed) == {*keys, *of_change}
+    # The step without profiling is unknown: only what the GPU works less is known to be saved.
+    of_gpu = LAUNCHES // 2 * KERNEL_US * US // 2
+    assert changed["saving_ns"] == of_gpu
+    assert of_gpu < changed["measured_step_ns"] - changed["predicted_step_ns"]
+    assert run(capsys, [database, "--no-sync"])["saving_ns"] is None
     assert set(plain["critical_path"][0]) == {"kind", "owner", "ns", "share_pct"}
     sensitivity = {"op", "direction", "own_ns", "step_ns_per_own_ns"}
     assert set(plain["sensitivity"][0]) == sensitivity

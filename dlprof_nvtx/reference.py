@@ -252,7 +252,8 @@ class Reference:
                 self._ticking.release()
 
     def _tick_once(self, ticks: list[tuple[int, Any, str]]) -> None:
-        self._note_loop()
+        if not self.has_loop:  # A call less in each step.
+            self._note_loop()
         if self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
             self.finish()  # Another process has begun the collection.
         elif self.is_held:

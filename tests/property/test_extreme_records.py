@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 from aggregator.errors import DlprofError
 from aggregator.sources import open_profile
 from aggregator.system.progress import NullProgress
-from tests.builders import Analyzed, analyze_file
+from tests.builders import Analyzed, Trace, analyze, analyze_file
 
 FOLDER = Path(__file__).resolve().parents[1] / "data/extreme"
 OPS = "SELECT op_node_name, sum(num_calls) FROM view_op_nodes GROUP BY 1 ORDER BY 1"
@@ -69,9 +66,21 @@ def test_begins_and_ends_are_read_as_complete_events(tmp_path: Path) -> None:
     assert "BROKEN_EVENTS" not in found.warnings()
 
 
-@pytest.mark.parametrize("kind", ["kernel", "copy"])
+def _training() -> Trace:
+    """Steps with copies, ops and kernels, as an export of Nsight Systems has them."""
+    trace = Trace()
+    for thread, step, at in trace.steps(8):
+        thread.copy(at + 20, gpu=(at + 30, at + 90))
+        thread.op("relu", at + 1_000, at + 1_400, seq=2 * step + 1, sizes="[[8, 3, 4, 4]]")
+        thread.launch("vectorized_elementwise_kernel", at + 1_010, gpu=(at + 1_100, at + 1_900))
+    return trace
+
+
+@pytest.mark.parametrize("kind", ["KERNEL", "MEMCPY"])
 def test_the_smallest_integer_is_no_time(kind: str, tmp_path: Path) -> None:
-    found = _imported(f"smallest_integer_of_a_{kind}.sqlite", tmp_path)
+    trace = _training()
+    trace.tables[f"CUPTI_ACTIVITY_KIND_{kind}"][4]["start"] = -(2**63)
+    found = analyze(trace, tmp_path)
     assert found.warnings()["IMPOSSIBLE_TIMES"] == 1
 
 
@@ -129,18 +138,13 @@ def test_one_extreme_time_of_an_export_costs_no_other_record(
     table: str, column: str, value: int
 ) -> None:
     with TemporaryDirectory() as folder:
-        source = Path(folder) / "export.sqlite"
-        shutil.copyfile(FOLDER / "smallest_integer_of_a_copy.sqlite", source)
-        with closing(sqlite3.connect(source)) as connection:
-            before = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            connection.execute(
-                f"UPDATE {table} SET {column} = ? WHERE rowid = (SELECT max(rowid) FROM {table})",
-                (value,),
-            )
-            connection.commit()
+        trace = _training()
+        trace.tables["CUPTI_ACTIVITY_KIND_MEMCPY"][4]["start"] = -(2**63)
+        rows = trace.tables[table]
+        rows[-1][column] = value
         try:
-            found = analyze_file(source, Path(folder) / "dldb.sqlite")
+            found = analyze(trace, Path(folder))
         except DlprofError as error:
             raise AssertionError(f"{table}.{column} = {value}: {error.message}") from error
         if table == "CUPTI_ACTIVITY_KIND_KERNEL":
-            assert _kernels(found) == before
+            assert _kernels(found) == len(rows)

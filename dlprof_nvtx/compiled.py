@@ -23,8 +23,8 @@ from typing import Any
 
 from dlprof_nvtx.guard import report
 from dlprof_nvtx.imports import after_import
+from dlprof_nvtx.kernel_bytes import kernel_bytes
 from dlprof_nvtx.state import STATE
-from dlprof_nvtx.traffic import kernel_bytes
 
 PREFIX = "torch.inductor: "
 """Prefix of the text of ranges: ``torch.inductor: triton_poi_fused_add_3 {...}``."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import atexit
 import os
 
+from dlprof_nvtx.baseline_timing import REFERENCE, record_event
 from dlprof_nvtx.guard import guarded, hide_from_dynamo, say
-from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT
+from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT
 from dlprof_nvtx.patches import CALLS, PATCHES
-from dlprof_nvtx.reference import REFERENCE, record_event
 from dlprof_nvtx.state import STATE, Backend, forget_in_child
 from dlprof_nvtx.windows import WINDOWS
 

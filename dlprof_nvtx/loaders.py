@@ -10,8 +10,8 @@ import functools
 import weakref
 from typing import Any
 
+from dlprof_nvtx.baseline_timing import REFERENCE
 from dlprof_nvtx.guard import ById, fields, guarded
-from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE, wrap
 

@@ -9,11 +9,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from dlprof_nvtx.baseline_timing import REFERENCE
 from dlprof_nvtx.guard import Refused, fields, find_is_compiling, find_is_traced, guarded, report
-from dlprof_nvtx.light import LIGHT, call_key
+from dlprof_nvtx.marker_sampling import LIGHT, call_key
 from dlprof_nvtx.names import TRANSPARENT, Entry, Names, compiled_module, op_text, shape_of
 from dlprof_nvtx.patches import CALLS, PATCHES
-from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
 from dlprof_nvtx.state import STATE, Backend, wrap
 from dlprof_nvtx.windows import WINDOWS

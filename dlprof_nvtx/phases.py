@@ -16,9 +16,9 @@ import threading
 from types import ModuleType
 from typing import Any
 
+from dlprof_nvtx.baseline_timing import REFERENCE
 from dlprof_nvtx.guard import guarded, report
 from dlprof_nvtx.imports import after_import
-from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE
 
 PREFIX = "dlprof.phase: "

@@ -9,7 +9,7 @@ from typing import Any
 
 from dlprof_nvtx import collector
 from dlprof_nvtx.guard import ById, guarded, say
-from dlprof_nvtx.light import LIGHT, STEP, WRITTEN
+from dlprof_nvtx.marker_sampling import LIGHT, STEP, WRITTEN
 from dlprof_nvtx.patches import PATCHES
 from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE

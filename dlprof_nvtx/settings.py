@@ -13,9 +13,9 @@ import sys
 import time
 from typing import Any
 
+from dlprof_nvtx.baseline_timing import REFERENCE
 from dlprof_nvtx.guard import ById, fields, guarded
 from dlprof_nvtx.names import shape_of
-from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE, wrap
 
 REPEAT_S = 2.0

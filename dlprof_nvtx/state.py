@@ -43,7 +43,7 @@ class State:
     on: bool = False  # Whether ranges are written.
     # Whether the first steps are timed without markers; settings are remembered meanwhile.
     is_held: bool = False
-    # Whether steps have the ranges of ``light.WRITTEN`` and of models only.
+    # Whether steps have the ranges of ``marker_sampling.WRITTEN`` and of models only.
     is_light: bool = False
     patched: bool = False  # Whether the classes of PyTorch are wrapped.
     # When ranges of ops have the shapes of their tensors: ``always``, ``never``, or in the

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlprof_nvtx import collector
+from dlprof_nvtx.guard import ById
 
 STEPS_VARIABLE = "DLPROF_PROFILE_STEPS"
 """Steps of a window, or ``all``; not set: the default."""
@@ -96,6 +97,8 @@ class Windows:
         self.on_timed: Callable[[], None] | None = None  # The steps without profiling are timed.
         self.record_event: Callable[[], Any] = _no_event
         self.is_unnamed = False  # Whether the step that runs has work that gets no name.
+        self._numbers = ById()
+        self._last_number = 0
         self._nested: set[tuple[str, int]] = set()
         self._optimizer_steps: dict[tuple[str, int], int] = {}  # Of loops that do not run yet.
         self._waiting: tuple[tuple[str, int], int] | None = None  # Another loop, and its steps.
@@ -113,7 +116,7 @@ class Windows:
 
         Args:
             clock: What ends the steps of the loop that runs; empty: none runs.
-            owner: The ``id`` of that.
+            owner: The ``number`` of that.
             name: Name of the loop.
         """
         if self.is_active and not self.is_attached:
@@ -122,6 +125,15 @@ class Windows:
                 loop.was_complete, loop.steps_before = self._has_enough(loop), loop.steps
             if clock:
                 self._enter((clock, owner), name)
+
+    def number(self, owner: Any) -> int:
+        """Return a number of an object that no other one gets after it, as may happen to ids."""
+        found: int | None = self._numbers.get(owner)
+        if found is None:
+            self._last_number += 1
+            found = self._last_number
+            self._numbers.put(owner, found)
+        return found
 
     # --- which loop runs --------------------------------------------------------------------------
 
@@ -132,7 +144,7 @@ class Windows:
 
         Args:
             clock: What ends it: ``optimizer``, ``call`` or ``compiled``.
-            owner: The ``id`` of that.
+            owner: The ``number`` of that.
             name: Name of the loop.
             phase: Phase of the program.
             is_marked: Whether markers were written in it.

@@ -28,7 +28,7 @@ _NO_BYTES: Final = {
     "dynamic": say("the sizes of its arrays are not constants"),
     "overlap": say("elements that it accesses several times cannot be counted"),
 }
-"""Reasons by the code that dlprof_nvtx records, see dlprof_nvtx/traffic.py."""
+"""Reasons by the code that dlprof_nvtx records, see dlprof_nvtx/kernel_bytes.py."""
 _OTHER: Final = say("what this compiled kernel moves is not known")
 NOT_RECORDED: Final = say("what this compiled kernel moves was not recorded")
 

@@ -1,10 +1,10 @@
 """Names for steps that ran without markers: carried over from marked steps of the same loop.
 
 A light capture marks a few steps only; later ones have the ranges of the optimizer, the data
-loader and the calls of models, no others (``dlprof_nvtx/light.py``). Each such step is aligned with
-a marked one, by the calls of its threads and the kernels that they launched, and gets the ranges of
-that step at the times of its own calls. Of a step in which markers began late, the part before gets
-them.
+loader and the calls of models, no others (``dlprof_nvtx/marker_sampling.py``). Each such step is
+aligned with a marked one, by the calls of its threads and the kernels that they launched, and gets
+the ranges of that step at the times of its own calls. Of a step in which markers began late, the
+part before gets them.
 """
 
 from __future__ import annotations

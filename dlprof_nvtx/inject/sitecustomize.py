@@ -77,7 +77,7 @@ class _Loader(importlib.abc.Loader):
 
 
 def _send(name: str) -> str:
-    """Write an empty file for dlprof; returns its path. See ``dlprof_nvtx/reference.py``.
+    """Write an empty file for dlprof; returns its path. See ``dlprof_nvtx/baseline_timing.py``.
 
     Importing torch loads CUDA, which begins the collection unless it is held by then.
     """

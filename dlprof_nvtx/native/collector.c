@@ -298,7 +298,7 @@ static int ask(enum request request)
 }
 
 /* Begin with CUDA in a process that has no markers to decide, for this process alone. One with
-   markers times steps first, and has left a message; see dlprof_nvtx/reference.py. Without their
+   markers times steps first, and has left a message; see dlprof_nvtx/baseline_timing.py. Without their
    folder, dlprof says when to begin. */
 static void begin_with_cuda(void)
 {

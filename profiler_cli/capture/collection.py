@@ -1,8 +1,9 @@
 """Begin the collection after the steps that the application times without it.
 
 Nsight Systems starts the application without collecting. The markers in the application time its
-first steps, then ask for the collection through a folder (see ``dlprof_nvtx/reference.py``). If no
-process asks to wait, the collection begins as soon as a process uses CUDA.
+first steps, then ask for the collection through a folder (see
+``dlprof_nvtx/baseline_timing.py``). If no process asks to wait, the collection begins as soon as a
+process uses CUDA.
 """
 
 from __future__ import annotations

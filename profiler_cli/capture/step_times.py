@@ -14,7 +14,7 @@ from aggregator.sources.nsys.windows import LOOP_COLUMNS
 from aggregator.system.untrusted_json import read_object
 
 Steps = list[dict[str, Any]]
-"""What each process wrote; see ``dlprof_nvtx/reference.py``."""
+"""What each process wrote; see ``dlprof_nvtx/baseline_timing.py``."""
 FILES: Final = "steps.*.json"
 MAX_LOOPS: Final = 1_000
 MAX_STEPS: Final = 100_000

@@ -477,7 +477,7 @@ def test_a_run_that_memory_ended_is_pointed_to_memory(
 
 
 def test_a_process_that_ran_out_of_memory_early_is_pointed_to_memory(bench: Bench) -> None:
-    """Its first steps are not recorded, so it says so itself; see ``dlprof_nvtx/reference.py``."""
+    """Its first steps are not recorded, so it says so itself: ``baseline_timing.py``."""
     script = (
         "import json, os, sys\nfolder = os.environ['DLPROF_REFERENCE']\n"
         "open(f'{folder}/hold.{os.getpid()}', 'w').close()\n"

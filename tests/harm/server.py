@@ -72,7 +72,7 @@ def begin(phase: str, folder: Path) -> Ranges:
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, PATHS))
     os.environ["DLPROF_NVTX"] = "1"
     os.environ["DLPROF_NVTX_DETAIL"] = "high" if phase == "high" else "normal"
-    from dlprof_nvtx import collector, control, guard, reference, windows
+    from dlprof_nvtx import baseline_timing, collector, control, guard, windows
 
     if phase == "windows":
         for name in ("begin", "detach", "is_loaded"):
@@ -80,10 +80,12 @@ def begin(phase: str, folder: Path) -> Ranges:
         os.environ["DLPROF_PROFILE_STEPS"] = "3"
         windows.BARE_STEPS, windows.BARE_NS = 2, 0
     if phase in {"held", "full", "windows"}:
-        os.environ["DLPROF_REFERENCE"] = reference.REFERENCE.folder = str(folder)
+        os.environ["DLPROF_REFERENCE"] = baseline_timing.REFERENCE.folder = str(folder)
         os.environ["DLPROF_BARE_STEPS"] = "100000" if phase == "held" else "3"
-        reference.LEAST_NS = reference.FOUND_TOLERANCE = 0  # Steps need not be even here.
-        reference.MOST_SEARCHED = 1
+        baseline_timing.LEAST_NS = baseline_timing.FOUND_TOLERANCE = (
+            0  # Steps need not be even here.
+        )
+        baseline_timing.MOST_SEARCHED = 1
         answer(folder)
     ranges = Ranges()
     assert control.init(backend=ranges)

@@ -14,11 +14,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import dlprof_nvtx  # noqa: E402 - needs PyTorch
-from dlprof_nvtx import collector, control, modules, reference, windows  # noqa: E402
-from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT  # noqa: E402
+from dlprof_nvtx import baseline_timing, collector, control, modules, windows  # noqa: E402
+from dlprof_nvtx.baseline_timing import REFERENCE  # noqa: E402
+from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT  # noqa: E402
 from dlprof_nvtx.names import Names  # noqa: E402
 from dlprof_nvtx.patches import CALLS, PATCHES  # noqa: E402
-from dlprof_nvtx.reference import REFERENCE  # noqa: E402
 from dlprof_nvtx.state import STATE  # noqa: E402
 from dlprof_nvtx.windows import BARE_STEPS, WINDOW_STEPS, WINDOWS, Windows  # noqa: E402
 
@@ -96,7 +96,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         }
         WINDOWS.__dict__.update({**vars(Windows()), **hooks})
         monkeypatch.setattr(modules, "NAMES", Names())
-        monkeypatch.setenv(reference.STEPS_VARIABLE, bare)
+        monkeypatch.setenv(baseline_timing.STEPS_VARIABLE, bare)
         monkeypatch.setenv(windows.STEPS_VARIABLE, steps)
         monkeypatch.setenv(DETAIL_VARIABLE, "normal")
         for name, value in (("begin", found.begin), ("detach", found.detach)):
@@ -105,10 +105,10 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         # Steps take microseconds here, and not always as long.
         for name in ("WINDOW_NS", "BARE_NS"):
             monkeypatch.setattr(windows, name, 0)
-        monkeypatch.setattr(reference, "LEAST_NS", 0)
-        monkeypatch.setattr(reference, "has_loop", lambda: True)
-        monkeypatch.setattr(reference, "FOUND_TOLERANCE", 1e9)
-        monkeypatch.setattr(reference, "FASTER", 0.0)
+        monkeypatch.setattr(baseline_timing, "LEAST_NS", 0)
+        monkeypatch.setattr(baseline_timing, "has_loop", lambda: True)
+        monkeypatch.setattr(baseline_timing, "FOUND_TOLERANCE", 1e9)
+        monkeypatch.setattr(baseline_timing, "FASTER", 0.0)
         dlprof_nvtx.stop()
         STATE.pid = 0
         assert dlprof_nvtx.init(backend=found)
@@ -264,7 +264,7 @@ def test_second_optimizer_of_each_step_is_no_loop(start: Start) -> None:
     assert [loop["loop"] for loop in found.written()["loops"]] == ["SGD"]
 
 
-def test_another_optimizer_is_another_loop(start: Start) -> None:
+def test_another_optimizer_is_another_loop_even_at_the_same_address(start: Start) -> None:
     found = start()
     for _ in range(2):
         Training().train(BARE_STEPS + WINDOW_STEPS + BARE_STEPS)
@@ -397,7 +397,7 @@ def test_cupti_that_is_still_held_is_asked_for_again(start: Start) -> None:
 
 
 def test_fetches_are_counted_for_each_iterator(tmp_path: Path) -> None:
-    held = reference.Reference()
+    held = baseline_timing.Reference()
     held.folder, held.is_held = str(tmp_path), True
     first, second = (iter(torch.utils.data.DataLoader(torch.ones(n, 1))) for n in (100, 30))
     for loader in (first, second, first, first):

@@ -67,7 +67,7 @@ class Reference:
         self.clock = ""  # What ends a step: ``optimizer``, ``call`` or ``compiled``.
         self.wanted = DEFAULT_STEPS
         self.is_asked = False  # Whether the user named the number of steps.
-        self.name = ""  # Name of the loop.
+        self.name, self.number = "", 0  # Of the loop.
         self.owner: int | None = None  # ``id`` of the optimizer or model that ends a step.
         self.calls = 0  # Of the model that ends a step.
         self.training_calls = 0  # Of these in training.
@@ -180,7 +180,7 @@ class Reference:
 
     def _follow(self, clock: str, owner: Any) -> None:
         self.clock, self.owner, self.ticks, self.found = clock, id(owner), [], 0
-        self.name = _name_of(clock, owner)
+        self.name, self.number = _name_of(clock, owner), WINDOWS.number(owner)
 
     def end_compiled(self, function: Any) -> None:
         """End a step where a compiled function returns, if only such functions are called.
@@ -204,7 +204,7 @@ class Reference:
         if WINDOWS.is_active and not self.is_held and not self.is_repeated:
             self.training_calls += is_training
             is_step = not is_training or self.training_calls > CALLS_PER_STEP
-            is_known = ("call", id(model)) in WINDOWS.loops
+            is_known = ("call", WINDOWS.number(model)) in WINDOWS.loops
             if is_step and (is_known or has_parameters(model)):
                 self._end_step("call", model)
             return
@@ -232,7 +232,7 @@ class Reference:
             was_attached = WINDOWS.is_attached
             name = _name_of(clock, owner)
             is_step = WINDOWS.end_step(
-                clock, id(owner), name, phase=self.phase, is_marked=self.is_marked
+                clock, WINDOWS.number(owner), name, phase=self.phase, is_marked=self.is_marked
             )
             if is_step and was_attached and self.on_step is not None:
                 self.clock = clock
@@ -320,7 +320,7 @@ class Reference:
         """Keep the bare steps, begin the collection, and enable the markers."""
         self.is_held = False
         self._begin()
-        WINDOWS.begin(self.clock, self.owner or 0, self.name)
+        WINDOWS.begin(self.clock, self.number, self.name)
         self._keep()
         from dlprof_nvtx.control import resume
 
@@ -345,7 +345,7 @@ class Reference:
         """Keep the times of the steps since the loop was found; the GPU is not waited for."""
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
-        self.bare_loop = (self.clock, self.owner or 0)
+        self.bare_loop = (self.clock, self.number)
         all_times = [tick[0] for tick in self.ticks]
         self.before = len(all_times) - 1, all_times[-1] - all_times[0] if all_times else 0
         self.bare = {"host_ns": _gaps(times), "end_utc_ns": _since_1970(times[1:])}

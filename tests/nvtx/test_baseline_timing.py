@@ -13,8 +13,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from dlprof_nvtx import memory, phases  # noqa: E402 - needs PyTorch
+from dlprof_nvtx.baseline_timing import STARTED, Reference  # noqa: E402 - needs PyTorch
 from dlprof_nvtx.program import has_loop  # noqa: E402 - needs PyTorch
-from dlprof_nvtx.reference import STARTED, Reference  # noqa: E402 - needs PyTorch
 
 SECOND_NS = 1_000_000_000
 

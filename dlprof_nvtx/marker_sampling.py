@@ -13,8 +13,8 @@ import os
 import threading
 from typing import Any
 
+from dlprof_nvtx.baseline_timing import REFERENCE
 from dlprof_nvtx.names import Model, shape_of
-from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_marks, note_training_flags
 from dlprof_nvtx.state import STATE
 from dlprof_nvtx.windows import WINDOWS

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import dlprof_nvtx  # noqa: E402 - needs PyTorch
 from dlprof_nvtx import modules  # noqa: E402
-from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT, MOST_RESUMED  # noqa: E402
+from dlprof_nvtx.baseline_timing import REFERENCE  # noqa: E402
+from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT, MOST_RESUMED  # noqa: E402
 from dlprof_nvtx.names import Names  # noqa: E402
-from dlprof_nvtx.reference import REFERENCE  # noqa: E402
 from dlprof_nvtx.state import STATE  # noqa: E402
 
 NOTES = ("marked_steps", "markers_resumed")

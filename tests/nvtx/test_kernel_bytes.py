@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlprof_nvtx import traffic
-from dlprof_nvtx.traffic import Elements, UnknownBytesError, are_disjoint, elements_of, union_count
+from dlprof_nvtx import kernel_bytes
+from dlprof_nvtx.kernel_bytes import (
+    Elements,
+    UnknownBytesError,
+    are_disjoint,
+    elements_of,
+    union_count,
+)
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 sympy = pytest.importorskip("sympy", reason="sympy is not installed")
@@ -76,17 +82,17 @@ def test_equal_loops_are_disjoint_exactly_if_they_share_no_element(
 
 def test_what_cannot_be_counted_has_its_reason() -> None:
     cases: list[tuple[Any, dict[Any, Any], str]] = [
-        (X + sympy.Symbol("tmp0"), {X: 4}, traffic.BY_VALUES),
-        (X, {X: sympy.Symbol("s0")}, traffic.DYNAMIC),
-        (sympy.floor(X / 2), {X: 4}, traffic.OVERLAP),
-        (X + Y, {X: 4, Y: 4}, traffic.OVERLAP),
+        (X + sympy.Symbol("tmp0"), {X: 4}, kernel_bytes.BY_VALUES),
+        (X, {X: sympy.Symbol("s0")}, kernel_bytes.DYNAMIC),
+        (sympy.floor(X / 2), {X: 4}, kernel_bytes.OVERLAP),
+        (X + Y, {X: 4, Y: 4}, kernel_bytes.OVERLAP),
     ]
     for index, ranges, reason in cases:
         with pytest.raises(UnknownBytesError) as error:
             elements_of(index, ranges)
         assert str(error.value) == reason
-    assert traffic.kernel_bytes(SimpleNamespace(), None) == traffic.OTHER
-    assert traffic.kernel_bytes([SimpleNamespace()], None) == traffic.OTHER
+    assert kernel_bytes.kernel_bytes(SimpleNamespace(), None) == kernel_bytes.OTHER
+    assert kernel_bytes.kernel_bytes([SimpleNamespace()], None) == kernel_bytes.OTHER
 
 
 class _Seen(Exception):
@@ -102,7 +108,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int | str]]:
     seen: list[int | str] = []
 
     def scheduled(self: Any, _: Any) -> None:
-        seen[:] = [traffic.kernel_bytes([node], V.graph) for node in self.scheduler.nodes]
+        seen[:] = [kernel_bytes.kernel_bytes([node], V.graph) for node in self.scheduler.nodes]
         raise _Seen
 
     monkeypatch.setattr(CppScheduling, "codegen_node", scheduled)
@@ -146,7 +152,7 @@ def test_kernels_of_real_graphs_that_cannot_be_counted_say_why(
 ) -> None:
     x = torch.randn(64, 128)
     indices = torch.tensor([1, 2])
-    assert kernels(lambda x, i: x[i] * 2, x, indices) == [traffic.BY_VALUES]
-    assert kernels(lambda x: torch.nn.functional.pad(x, (0, 5)) + 1, x) == [traffic.MASKED]
-    assert kernels(lambda x: x[:, :-1] * x[:, 1:], x) == [traffic.OVERLAP]
-    assert kernels(lambda x: x * 2 + 1, x, dynamic=True) == [traffic.DYNAMIC]
+    assert kernels(lambda x, i: x[i] * 2, x, indices) == [kernel_bytes.BY_VALUES]
+    assert kernels(lambda x: torch.nn.functional.pad(x, (0, 5)) + 1, x) == [kernel_bytes.MASKED]
+    assert kernels(lambda x: x[:, :-1] * x[:, 1:], x) == [kernel_bytes.OVERLAP]
+    assert kernels(lambda x: x * 2 + 1, x, dynamic=True) == [kernel_bytes.DYNAMIC]

@@ -31,8 +31,8 @@ SMALL, LARGE = 3_000, 50_000
 MOST_FOR_THE_FIRST_PAGE, MOST_FOR_ANY = 240, 1_000
 """Steps for each op of the profile."""
 MOST_OF = {"owner-sums": 400, "group-efficiency": 480}
-"""Each op has about four owners, and is in four groups: 0.5 s of CPU with 50,000 ops. Sums by module
-first take half of that, but read all aggregations of the profile for a page of one."""
+"""Each op has about four owners, and is in four groups: 0.5 s of CPU with 50,000 ops. Sums by
+module first take half of that, but read all aggregations of the profile for a page of one."""
 _STEPS_PER_CALL = 1_000
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
 Make = Callable[[int], Path]

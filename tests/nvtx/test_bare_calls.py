@@ -21,7 +21,7 @@ from dlprof_nvtx.patches import CALLS, PATCHES  # noqa: E402
 from dlprof_nvtx.state import STATE  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MOST_BARE, MOST_LIGHT = 24, 90
+MOST_BARE, MOST_LIGHT = 20, 90
 """Python calls a step that it does not make without dlprof."""
 MOST_OF_MODULE = 1
 """The same of each module where the calls of models are seen."""

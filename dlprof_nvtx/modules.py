@@ -88,7 +88,9 @@ def _naming_compile(
                 return (bare, *args[1:]), kwargs, functools.partial(_named, opener, model)
             return (), {**kwargs, "model": bare}, functools.partial(_named, opener, model)
         is_function = type(function) in _FUNCTIONS and not is_of_module
-        return args, kwargs, _ending_steps if is_function else None
+        # TorchDynamo looks where the code of a method lies, and takes another path for ours.
+        is_wrapped = is_function and not _is_in_a_class_body(function)
+        return args, kwargs, _ending_steps if is_wrapped else None
 
     def rename(wrap_it: Callable[..., Any], compiled: Any) -> Any:
         return wrap_it(compiled)
@@ -110,6 +112,12 @@ def _naming_compile(
         return compiled if named is None else named
 
     return compile_and_name
+
+
+def _is_in_a_class_body(function: Any) -> bool:
+    """Return whether a decorator compiles a method, as ``@torch.compile def forward``."""
+    name = str(getattr(function, "__qualname__", ""))
+    return type(function) is types.FunctionType and "." in name.rpartition("<locals>.")[2]
 
 
 _WRAPPER_ID = "_torchdynamo_wrapper_id"

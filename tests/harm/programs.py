@@ -1092,6 +1092,24 @@ def compiled_train_step() -> None:
 
 
 @compiled
+def compiled_with_a_compiled_method() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        @torch.compile(backend="eager")
+        def forward(self, x: Any) -> Any:
+            return self.two(self.one(x).relu())
+
+    model = Model().eval()
+    around = torch.compile(model, backend="eager")
+    show([model(torch.ones(3, 4)).detach() for _ in range(3)])
+    show([around(torch.ones(3, 4)).detach() for _ in range(3)])
+    counters()
+
+
+@compiled
 def compiled_again() -> None:
     def function(x: Any) -> Any:
         return x.sin() + 1

@@ -130,7 +130,13 @@ def test_child_begins_nothing_for_the_process_that_has_the_loop(tmp_path: Path) 
 def test_rank_with_the_loop_begins_for_a_launcher_that_has_none(tmp_path: Path) -> None:
     steps = tmp_path / "steps"
     steps.mkdir()
-    (tmp_path / "child.py").write_text(TRAIN.replace("range(40)", "range(3000)"))
+    # Until the answer, however fast the steps of this machine are.
+    loop = (
+        "import pathlib\n"
+        "for at in range(10**7):\n"
+        "    if pathlib.Path('steps/started').exists(): break\n"
+    )
+    (tmp_path / "child.py").write_text(TRAIN.replace("for at in range(40):\n", loop))
     launcher = (
         "import subprocess, sys, torch  # trains: optimizer.step()\n"
         "subprocess.run([sys.executable, 'child.py'], check=True)\n"

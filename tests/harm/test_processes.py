@@ -88,7 +88,10 @@ def test_dlprof_that_does_not_answer_costs_two_seconds(tmp_path: Path) -> None:
     steps = tmp_path / "steps"
     steps.mkdir()
     more = {"DLPROF_REFERENCE": str(steps), "DLPROF_BARE_STEPS": "3"}
-    done = python(tmp_path, TRAIN.replace("range(40)", "range(4000)"), marked=True, **more)
+    # Until it has waited: on a quiet machine thousands of steps take less than a second.
+    loop = "for at in range(10**5):\n    if longest > 1.0: break\n"
+    script = TRAIN.replace("for at in range(40):\n", loop)
+    done = python(tmp_path, script, marked=True, **more)
     assert list(steps.glob("start.*")), "the loop was not found"
     waited_s = float(done.stdout)
     # That of another process on a busy machine is longer; twenty were waited before.

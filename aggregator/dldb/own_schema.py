@@ -88,11 +88,7 @@ takes 0.2 s for such a name, and half a minute for one of 2 MiB."""
 _NAMES = (("ops", "op_name"), ("group_metrics", "group_name"), ("range_names", "name"))
 _LONG_NAMES = tuple(
     f"SELECT 1 FROM {table} WHERE length({name}) > {_LONGEST_NAME} LIMIT 1"
-    for table, name in (
-        ("ops", "op_name"),
-        ("group_metrics", "group_name"),
-        ("range_names", "name"),
-    )
+    for table, name in _NAMES
 )
 
 

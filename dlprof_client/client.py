@@ -23,7 +23,15 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
+from aggregator.answers.changes import CHANGES
+from aggregator.answers.replay import (
+    read_critical_path,
+    read_op_sensitivity,
+    read_stragglers,
+    read_what_if,
+)
 from aggregator.html_report.report import ReportRequest, write_html_report
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.arrow import to_arrow
 from aggregator.tables.calls import read_kernel_launches, read_op_calls
@@ -35,13 +43,6 @@ from aggregator.tables.declared.profile import domains
 from aggregator.tables.figures import FIGURES, Look
 from aggregator.tables.gpu_memory import read_memory_alive, read_memory_summary
 from aggregator.tables.plotly import Theme
-from aggregator.tables.replay import (
-    CHANGE_NAMES,
-    read_critical_path,
-    read_op_sensitivity,
-    read_stragglers,
-    read_what_if,
-)
 from aggregator.tables.verdict import read_verdict
 from dlprof_client.run import ClientError, Run
 
@@ -280,24 +281,24 @@ class _FileRun(Run):
 
     def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
         with self._scoped() as data:
-            return read_critical_path(data, iteration)
+            return to_plain(read_critical_path(data, iteration_index=iteration))
 
     def op_sensitivity(self) -> pd.DataFrame:
         with self._scoped() as data:
-            return pd.DataFrame(read_op_sensitivity(data)["ops"])
+            return pd.DataFrame(to_plain(read_op_sensitivity(data))["ops"])
 
     def what_if(self, **changes: str) -> dict[str, Any]:
-        unknown = sorted(set(changes) - set(CHANGE_NAMES))
+        unknown = sorted(set(changes) - set(CHANGES))
         if unknown:
             raise ClientError(
-                f"There is no change {unknown[0]!r}.", hint=f"Known: {', '.join(CHANGE_NAMES)}."
+                f"There is no change {unknown[0]!r}.", hint=f"Known: {', '.join(CHANGES)}."
             )
         with self._scoped() as data:
-            return read_what_if(data, changes)
+            return to_plain(read_what_if(data, changes=changes))
 
     def stragglers(self) -> dict[str, Any]:
         with self._scoped() as data:
-            return read_stragglers(data)
+            return to_plain(read_stragglers(data))
 
     def memory(self) -> dict[str, Any]:
         with self._scoped() as data:

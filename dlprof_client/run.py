@@ -103,9 +103,8 @@ class Run(ABC):
         """The step with changes, from a replay.
 
         Args:
-            changes: As in the REST API: ``speedup="conv2d=2x"``, ``remove="layer_norm"``,
-                ``no_sync="1"``, ``graph_launch="1"``, ``data_ready="1"``,
-                ``overlap_communication="1"``, ``no_communication="1"``.
+            changes: Those of ``aggregator.answers.changes.CHANGES``: ``speedup="conv2d=2x"``,
+                ``remove="layer_norm"``, ``no_sync="1"``.
         """
 
     @abstractmethod

@@ -26,7 +26,7 @@ from aggregator.ranks.checks import rank_numbers, require_one_job, require_one_t
 from aggregator.ranks.summary_reader import RankSummary, SummaryRank, read_rank_summary
 from aggregator.replay.rank_calls import Calls, most_regular
 from aggregator.replay.rank_report import (
-    ComparedRank,
+    AlignedRank,
     RankReport,
     compared_ranks,
     no_steps,
@@ -124,7 +124,7 @@ class _Joined:
         """Compare the ranks."""
         aligned = np.flatnonzero(self._is_aligned)
         ranks = [
-            ComparedRank(number, max(rank.residual_ns, file.clock.residual_ns or 0))
+            AlignedRank(number, max(rank.residual_ns, file.clock.residual_ns or 0))
             for file, rank, number in (self._ranks[place] for place in aligned.tolist())
         ]
         unaligned = [

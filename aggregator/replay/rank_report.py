@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Struct
 
 from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.events.store import EventStore
@@ -24,12 +25,62 @@ from aggregator.replay.rank_steps import (
     steps_of_calls,
 )
 from aggregator.replay.slow_ranks import RankGains, SlowRanks, find_slow_ranks, rank_verdict
+from aggregator.system.replies import doc, to_plain
 from aggregator.texts import Text, say
 
 MAX_RESIDUAL = 0.03
 """Disagreement of the clocks, as a share of the step, above which the confidence is low."""
 MAX_LOST_PCT = 5
 """Share of its collectives without a launch, from which a rank is not compared. Unit: percent."""
+
+
+class ErrorPct(Struct):
+    """Difference of the replayed and the measured steps."""
+
+    median: float
+    worst: float
+
+
+class ComparedRank(Struct):
+    """A rank compared with the others."""
+
+    rank: int
+    late_ns: Annotated[int, doc("Mean own time in a step less the median of the others.")]
+    step_without_ns: Annotated[
+        int | None, doc("Step without its slowness, as step_ns; null: not replayed.")
+    ]
+    contribution_pct: Annotated[
+        float | None, doc("Share of the step that its slowness costs; null: as above.")
+    ]
+
+
+class RankStep(Struct):
+    """A step of all ranks."""
+
+    iteration_index: int
+    step_ns: int
+    late_ns: Annotated[list[int], doc("Of each rank, in the order of ranks.")]
+
+
+class Stragglers(Struct):
+    """Which rank makes the step slow."""
+
+    verdict: str
+    confidence: Annotated[str, doc("high, medium or low.")]
+    notes: Annotated[list[str], doc("What lowers the confidence.")]
+    slow_rank: Annotated[int | None, doc("Null: none.")]
+    slow_iterations: Annotated[
+        list[int], doc("Iterations in which it is late; empty: in most or all.")
+    ]
+    step_ns: Annotated[
+        int, doc("Measured step: the median, or the mean if there are slow_iterations.")
+    ]
+    mean_step_ns: Annotated[int, doc("Mean replayed step.")]
+    ideal_step_ns: Annotated[int, doc("Mean step with all ranks at the median.")]
+    slowdown: Annotated[float, doc("The mean step over the ideal one.")]
+    error_pct: ErrorPct
+    ranks: list[ComparedRank]
+    iterations: list[RankStep]
 
 
 @dataclass(frozen=True)
@@ -53,40 +104,44 @@ class RankReport:
             return "low"
         return "medium" if self.notes else "high"
 
-    def document(self) -> dict[str, Any]:
-        """The result for people and scripts; what is not known is None."""
+    def answer(self) -> Stragglers:
+        """Return the result for people and scripts; what is not known is None."""
         found = self.found
         median, worst = found.error_pct
         share = found.contribution
-        return {
-            "verdict": self.verdict,
-            "confidence": self.confidence,
-            "notes": list(self.notes),
-            "slow_rank": None if found.named is None else self.ranks[found.named],
-            "slow_iterations": [self.iterations[step] for step in found.slow_steps.tolist()],
-            "step_ns": round(found.step_ns),
-            "mean_step_ns": round(float(found.replayed_ns.mean())),
-            "ideal_step_ns": round(float(found.ideal_ns.mean())),
-            "slowdown": round(found.slowdown, 6),
-            "error_pct": {"median": round(median, 6), "worst": round(worst, 6)},
-            "ranks": [
-                {
-                    "rank": number,
-                    "late_ns": round(float(found.late_ns[place].mean())),
-                    "step_without_ns": _rounded(found.predicted_ns(place)),
-                    "contribution_pct": _pct(float(share[place])),
-                }
+        return Stragglers(
+            verdict=self.verdict,
+            confidence=self.confidence,
+            notes=list(self.notes),
+            slow_rank=None if found.named is None else self.ranks[found.named],
+            slow_iterations=[self.iterations[step] for step in found.slow_steps.tolist()],
+            step_ns=round(found.step_ns),
+            mean_step_ns=round(float(found.replayed_ns.mean())),
+            ideal_step_ns=round(float(found.ideal_ns.mean())),
+            slowdown=round(found.slowdown, 6),
+            error_pct=ErrorPct(median=round(median, 6), worst=round(worst, 6)),
+            ranks=[
+                ComparedRank(
+                    rank=number,
+                    late_ns=round(float(found.late_ns[place].mean())),
+                    step_without_ns=_rounded(found.predicted_ns(place)),
+                    contribution_pct=_pct(float(share[place])),
+                )
                 for place, number in enumerate(self.ranks)
             ],
-            "iterations": [
-                {
-                    "iteration_index": number,
-                    "step_ns": round(float(found.measured_ns[step])),
-                    "late_ns": np.rint(found.late_ns[:, step]).astype(np.int64).tolist(),
-                }
+            iterations=[
+                RankStep(
+                    iteration_index=number,
+                    step_ns=round(float(found.measured_ns[step])),
+                    late_ns=np.rint(found.late_ns[:, step]).astype(np.int64).tolist(),
+                )
                 for step, number in enumerate(self.iterations)
             ],
-        }
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return to_plain(self.answer())
 
 
 def rank_prediction(
@@ -130,7 +185,7 @@ def rank_prediction(
 
 
 @dataclass(frozen=True)
-class ComparedRank:
+class AlignedRank:
     """A rank whose clock is known."""
 
     number: int
@@ -143,7 +198,7 @@ class ComparedRank:
 class ComparedRanks:
     """Ranks of a database whose collectives fit each other."""
 
-    ranks: tuple[ComparedRank, ...]
+    ranks: tuple[AlignedRank, ...]
     unaligned: tuple[int, ...]  # Numbers of ranks whose clock is unknown.
     silent: tuple[int, ...]  # Numbers of ranks without a common collective.
     arranged: ArrangedCalls
@@ -231,7 +286,7 @@ def read_compared_ranks(store: EventStore, aggr: int) -> ComparedRanks:
     names = ("rank", "id", "process", "aligned_by", "clock_residual")
     rows = store.values("ranks", *names)
     ranks = [
-        ComparedRank(number, residual or 0, row, process - 1)
+        AlignedRank(number, residual or 0, row, process - 1)
         for number, row, process, aligned, residual in rows
         if aligned != UNALIGNED
     ]
@@ -244,7 +299,7 @@ def read_compared_ranks(store: EventStore, aggr: int) -> ComparedRanks:
     return compared_ranks(ranks, unaligned, _read_calls(store, aggr, ranks), steady)
 
 
-def require_several(ranks: Sequence[ComparedRank], unaligned: Sequence[int]) -> None:
+def require_several(ranks: Sequence[AlignedRank], unaligned: Sequence[int]) -> None:
     """Raise a ReplayError if there is no second rank whose clock is known."""
     if len(ranks) + len(unaligned) < 2:
         raise cannot_compare(say("the profile has one rank"))
@@ -258,7 +313,7 @@ def no_steps() -> ReplayError:
 
 
 def compared_ranks(
-    ranks: Sequence[ComparedRank], unaligned: Sequence[int], calls: Calls, steady: Int64
+    ranks: Sequence[AlignedRank], unaligned: Sequence[int], calls: Calls, steady: Int64
 ) -> ComparedRanks:
     """Arrange the collectives of ranks.
 
@@ -282,7 +337,7 @@ def compared_ranks(
     )
 
 
-def _read_calls(store: EventStore, aggr: int, ranks: list[ComparedRank]) -> Calls:
+def _read_calls(store: EventStore, aggr: int, ranks: list[AlignedRank]) -> Calls:
     found = store.collectives
     is_matched = (found.communicator >= 0) & (found.sequence >= 0)
     found = found.rows(is_matched & np.isin(found.kind, sorted(SYNCHRONIZING)))

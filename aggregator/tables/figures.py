@@ -21,7 +21,7 @@ from aggregator.tables.declared.summaries import (
     TENSOR_CORE_EFFICIENCY,
 )
 from aggregator.tables.plotly import Figure, Theme
-from aggregator.tables.replay import read_stragglers
+from aggregator.tables.replay import rank_report
 from aggregator.tables.spec import ObjectSpec, TableSpec
 
 
@@ -65,7 +65,7 @@ def _roofline(data: AggregationData, look: Look) -> Figure:
 
 def _slow_ranks(data: AggregationData, look: Look) -> Figure:
     try:
-        return plotly.slow_ranks(read_stragglers(data), look.theme)
+        return plotly.slow_ranks(rank_report(data).answer(), look.theme)
     except ReplayError as error:
         return plotly.empty_figure(look.theme, error.message)
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aggregator.answers.changes import CHANGES
+from aggregator.answers.replay import (
+    read_critical_path,
+    read_op_sensitivity,
+    read_stragglers,
+    read_what_if,
+)
 from aggregator.compare.document import to_document
 from aggregator.compare.sides import Source, compare_files
 from aggregator.errors import InvalidValueError
 from aggregator.system.progress import NullProgress
+from aggregator.system.replies import to_plain
 from aggregator.system.untrusted_json import read_list
 from aggregator.tables.declared.addresses import TABLES, find_table
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.iterations import AGGREGATIONS, ITERATIONS
 from aggregator.tables.declared.profile import profile_details, profile_item
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
-from aggregator.tables.replay import (
-    CHANGE_NAMES,
-    read_critical_path,
-    read_op_sensitivity,
-    read_stragglers,
-    read_what_if,
-)
 from aggregator.tables.request import check_parameters, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, iter_rows
@@ -206,13 +207,13 @@ def ranks(scope: Scope) -> Answer:
     table = read_table(scope, "ranks", {}, None, MOST_ROWS)
     if table["count"] < 2:
         return {"sentence": "The profile holds a single rank.", **table}
-    return {"comparison": read_stragglers(scope.data), **table}
+    return {"comparison": to_plain(read_stragglers(scope.data)), **table}
 
 
 def critical_path(scope: Scope) -> Answer:
     """What the steps wait for, and the ops whose speed-up would shorten them most."""
-    found = read_critical_path(scope.data, None)
-    ops = read_op_sensitivity(scope.data)["ops"]
+    found = to_plain(read_critical_path(scope.data))
+    ops = to_plain(read_op_sensitivity(scope.data))["ops"]
     names = ("measured_step_ns", "replayed_step_ns", "error_pct", "confidence", "notes")
     columns = ("op_id", "op_name", "direction", "own_ns", "path_ns", "path_pct", "slack_ns")
     ordered = sorted(ops, key=lambda one: -one["path_ns"])[:20]
@@ -230,8 +231,8 @@ def what_if(scope: Scope, changes: Mapping[str, str]) -> Answer:
     Raises:
         DlprofError: A change is unknown, or the profile cannot be replayed.
     """
-    check_parameters(changes, CHANGE_NAMES)
-    found = read_what_if(scope.data, changes)
+    check_parameters(changes, CHANGES)
+    found = to_plain(read_what_if(scope.data, changes=changes))
     found.pop("iterations", None)
     before, saving = found["measured_step_ns"], found["saving_ns"]
     saved = {} if saving is None else {"saved_pct": 100 * saving / max(before, 1)}

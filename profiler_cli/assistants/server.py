@@ -12,6 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
+from aggregator.answers.changes import address_notes
 from aggregator.errors import DlprofError
 from aggregator.system.wrong_tokens import MINUTE_S, WrongTokens
 from profiler_cli.assistants import queries
@@ -198,9 +199,7 @@ def _add_replays(server: MCPServer, profiles: Profiles) -> None:
         changes: Annotated[
             dict[str, str],
             Field(
-                description="speedup: 'conv2d=2x;NAME=1.5x', remove: 'NAME', and '1' for no_sync, "
-                "tensor_cores, half_precision, channels_last, data_ready, graph_launch, "
-                "overlap_communication, no_communication."
+                description=" ".join(f"{name}: {note}" for name, note in address_notes().items())
             ),
         ],
         profile: Name = None,

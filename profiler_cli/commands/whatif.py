@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aggregator.answers.changes import CHANGES, DeclaredChange, Takes, make_changes
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
@@ -21,7 +22,6 @@ from aggregator.events.window import read_bare_step
 from aggregator.pipeline import open_or_import
 from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.corrected import proven_saving_ns
-from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
 from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
@@ -34,7 +34,6 @@ _DESCRIPTION: Final = (
     "Replay the steps of a profile: what the step waits for, and how long it would take with "
     "changes. Without a change it shows how well the replay fits, and the critical path."
 )
-_NAMES: Final = "communication, kernels, copies, sets, an op type, Op ID, op or kernel name"
 _MOST_ROWS: Final = 15
 _LEAST_PCT: Final = 0.05  # Smaller shares of a kind are not written.
 
@@ -79,8 +78,8 @@ def run_whatif(words: Sequence[str]) -> int:
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     """The options; ``--no-sync DB`` names the database, not an op, where no other word does."""
     options = _parser().parse_args(list(words))
-    for name in OPTIONAL:
-        if options.database is None and getattr(options, name):
+    for name, change in CHANGES.items():
+        if change.takes is Takes.OP and options.database is None and getattr(options, name):
             options.database = getattr(options, name)
             setattr(options, name, "")
     if options.database is None:
@@ -105,93 +104,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         help="a DLProf database, or a profile to aggregate first",
     )
-    add(
-        *("--speedup", "--speed-up"),
-        action="append",
-        default=[],
-        metavar="NAME=Kx",
-        help=f"work on the GPU is K times faster; NAME: {_NAMES} (may be repeated)",
-    )
-    add(
-        "--remove",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="work on the GPU that does not run any more (may be repeated)",
-    )
-    add(
-        "--fuse",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="one call launches all of this work in a step (may be repeated)",
-    )
-    add(
-        *("--no-sync", "--no_sync"),
-        nargs="?",
-        const="",
-        metavar="OP",
-        dest="no_sync",
-        help="no call waits for the GPU; with OP only the calls of that op do not",
-    )
-    add(
-        "--roofline",
-        nargs="?",
-        const="",
-        metavar="OP",
-        help="work on the GPU at the peak rates of the GPU; with OP only that of this op (a bound)",
-    )
-    add(
-        *("--graph-launch", "--graph_launch"),
-        action="store_true",
-        help="one call launches a step as a CUDA graph",
-    )
-    add(
-        *("--data-ready", "--data_ready"),
-        action="store_true",
-        help="the data loader never makes the step wait",
-    )
-    add(
-        *("--overlap-communication", "--overlap_communication"),
-        action="store_true",
-        help="data between GPUs moves beside the computation",
-    )
-    add(
-        *("--no-communication", "--no_communication"),
-        action="store_true",
-        help="moving data between GPUs takes no time",
-    )
-    add(
-        *("--link-speed", "--link_speed"),
-        metavar="GBPS",
-        help="data between GPUs moves at so many GB/s (a bound)",
-    )
-    add(
-        *("--bucket-mb", "--bucket_mb"),
-        metavar="MIB",
-        help="gradients are reduced in buckets of so many MiB (a bound)",
-    )
-    add(
-        *("--rank-as-median", "--rank_as_median"),
-        metavar="RANK",
-        help="this rank is as fast as the median of the others; no other change with it",
-    )
-    add(
-        *("--tensor-cores", "--tensor_cores"),
-        action="store_true",
-        help="FP32 matrix products run as TF32 (a bound)",
-    )
-    add(
-        *("--half-precision", "--half_precision"),
-        action="store_true",
-        help="forward and backward pass with 16 bits (a bound)",
-    )
-    add(
-        *("--channels-last", "--channels_last"),
-        action="store_true",
-        help="nothing converts tensor layouts for convolutions, and batch normalization is "
-        "faster (a bound)",
-    )
+    for change in CHANGES.values():
+        _add_change(parser, change)
     add("--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)")
     add(
         "--save",
@@ -200,6 +114,31 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--format", choices=("text", "json"), default="text", help="output (default: text)")
     return parser
+
+
+def _add_change(parser: argparse.ArgumentParser, change: DeclaredChange) -> None:
+    """Add the option of a change; without its value it is an empty text."""
+    spellings = dict.fromkeys([change.name.replace("_", "-"), change.name])
+    note = " (may be repeated)" if change.is_list else ""
+    parser.add_argument(
+        *(f"--{spelling}" for spelling in spellings),
+        *change.aliases,
+        dest=change.name,
+        **_VALUES[change.takes] | ({"metavar": change.argument} if change.argument else {}),
+        help=f"{change.notes[0].lower()}{change.notes[1:]}{note}",
+    )
+
+
+_REPEATED: Final = {"action": "append"}
+_VALUES: Final[dict[Takes, dict[str, Any]]] = {
+    Takes.FACTORS: _REPEATED,
+    Takes.NAMES: _REPEATED,
+    Takes.OP: {"nargs": "?", "const": ""},
+    Takes.SWITCH: {"action": "store_const", "const": ""},
+    Takes.NUMBER: {},
+    Takes.RANK: {},
+}
+"""How the parser reads the value of a change."""
 
 
 def _save(source: Path, database: Path, aggr: int, profile: ReplayedProfile) -> None:
@@ -212,11 +151,14 @@ def _save(source: Path, database: Path, aggr: int, profile: ReplayedProfile) -> 
 
 
 def _changes(options: argparse.Namespace) -> list[Change]:
-    wanted: dict[str, list[str]] = {name: getattr(options, name) for name in LISTS}
-    for name in (*OPTIONAL, *NUMBERS):
-        value = getattr(options, name)
-        wanted[name] = [] if value is None else [value]
-    return named_changes(wanted | {name: [""] for name in SWITCHES if getattr(options, name)})
+    given = {name: getattr(options, name) for name in CHANGES}
+    return make_changes(
+        {
+            name: value if isinstance(value, list) else [value]
+            for name, value in given.items()
+            if value is not None
+        }
+    )
 
 
 def _document(

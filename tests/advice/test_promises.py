@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from aggregator.answers.replay import read_what_if
 from aggregator.html_report.content import read_objects
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.advice import ADVICE
-from aggregator.tables.replay import read_what_if
 from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import advise, summarize, what_if
 from profiler_cli.dlprof import main
@@ -67,7 +68,7 @@ def _everything(path: Path, aggr: int, capsys: pytest.CaptureFixture[str]) -> It
         yield [dict(row) for row in data.rows(ADVICE)]
         yield read_objects(data)
         for change in HOST_CHANGES:
-            yield {"saving_ns": read_what_if(data, {change: "1"})["saving_ns"]}
+            yield {"saving_ns": read_what_if(data, changes={change: "1"}).saving_ns}
     profiles = Profiles(name_profiles([(path, path)]), "")
     with profiles.scope(next(iter(profiles.known)), aggr) as scope:
         yield summarize(scope)
@@ -157,7 +158,7 @@ def test_what_if_changes_of_the_gpu_keep_their_saving(
     path = imported("pytorch_resnet50_fp32")
     with opened(path, time_limit_s=60) as database:
         data = AggregationData(database, {"aggr_id": _newest(path), "domain": "default-domain"})
-        found = read_what_if(data, {"half_precision": "1"})
+        found = to_plain(read_what_if(data, changes={"half_precision": "1"}))
     assert found["saving_ns"] == found["measured_step_ns"] - found["predicted_step_ns"] > 0
 
 
@@ -165,7 +166,7 @@ def test_a_change_of_the_cpu_promises_no_time_of_the_cpu(imported: ProfileFactor
     path = imported("pytorch_bert_bf16")
     with opened(path, time_limit_s=60) as database:
         data = AggregationData(database, {"aggr_id": _newest(path), "domain": "default-domain"})
-        found = read_what_if(data, {"graph_launch": "1"})
+        found = to_plain(read_what_if(data, changes={"graph_launch": "1"}))
     assert found["predicted_step_ns"] < found["measured_step_ns"]
     assert found["saving_ns"] < 0.02 * found["measured_step_ns"]  # Gaps between kernels.
 

@@ -14,6 +14,7 @@ import pytest
 
 from aggregator.advice import typical_ns
 from aggregator.advice.facts import Facts
+from aggregator.answers.replay import read_critical_path, read_what_if
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.corrected import read_markers
 from aggregator.profile.arrays import Int64
@@ -22,7 +23,6 @@ from aggregator.replay.corrected import CALL_NS, MARKER_NS, busy_ns, correct
 from aggregator.replay.reader import read_replayed
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
-from aggregator.tables.replay import read_critical_path, read_what_if
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze, query
 
@@ -223,13 +223,14 @@ def test_critical_path_and_what_ifs_of_the_step_without_profiling(tmp_path: Path
     with opened(path, time_limit_s=60) as database:
         params: dict[str, str | int] = {"aggr_id": 1, "domain": "default-domain"}
         data = AggregationData(database, params)
-        raw, bare = (read_critical_path(data, None, corrected=one) for one in (False, True))
-        changed = read_what_if(data, {"graph_launch": "1"}, corrected=True)
-    assert (raw["is_corrected"], bare["is_corrected"]) == (False, True)
-    assert raw["measured_step_ns"] == length_ns
-    assert bare["measured_step_ns"] == pytest.approx(bare_ns, rel=0.005)
-    assert changed["measured_step_ns"] == bare["measured_step_ns"]
-    assert changed["predicted_step_ns"] < 0.7 * bare_ns
+        raw, bare = (read_critical_path(data, corrected=one) for one in (False, True))
+        changed = read_what_if(data, changes={"graph_launch": "1"}, corrected=True)
+    assert (raw.is_corrected, bare.is_corrected) == (False, True)
+    assert raw.measured_step_ns == length_ns
+    assert bare.measured_step_ns == pytest.approx(bare_ns, rel=0.005)
+    assert changed.measured_step_ns == bare.measured_step_ns
+    assert changed.predicted_step_ns is not None
+    assert changed.predicted_step_ns < 0.7 * bare_ns
 
 
 def test_the_breakdown_of_the_corrected_step_adds_up(tmp_path: Path) -> None:

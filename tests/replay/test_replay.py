@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aggregator.answers.changes import parse_changes
 from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import ReplayError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
@@ -28,7 +29,6 @@ from aggregator.replay.graph import EdgeKind
 from aggregator.replay.loading import data_ready
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
-from aggregator.tables.replay import parse_changes
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze
 from tests.conftest import ProfileFactory

@@ -15,7 +15,14 @@ import pytest
 
 from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import ReplayError
-from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
+from aggregator.replay.rank_report import (
+    ComparedRank,
+    ErrorPct,
+    RankStep,
+    Stragglers,
+    rank_prediction,
+    read_slow_ranks,
+)
 from aggregator.replay.reader import read_replayed
 from aggregator.tables.plotly import slow_ranks
 from dlprof_client import connect
@@ -201,11 +208,14 @@ def test_the_heat_map_shows_how_late_each_rank_was_in_each_step(tmp_path: Path) 
 
 def test_a_heat_map_of_many_steps_and_ranks_shows_means_and_the_latest_ranks() -> None:
     steps = [
-        {"iteration_index": step, "late_ns": [10 * rank + step for rank in range(300)]}
+        RankStep(iteration_index=step, step_ns=0, late_ns=[10 * rank + step for rank in range(300)])
         for step in range(250)
     ]
-    ranks = [{"rank": rank, "late_ns": rank} for rank in range(300)]
-    found = {"verdict": "", "ranks": ranks, "iterations": steps}
+    ranks = [
+        ComparedRank(rank=rank, late_ns=rank, step_without_ns=None, contribution_pct=None)
+        for rank in range(300)
+    ]
+    found = Stragglers("", "high", [], None, [], 0, 0, 0, 1.0, ErrorPct(0.0, 0.0), ranks, steps)
     (trace,) = slow_ranks(found)["data"]
     assert (trace["x"][:2], trace["x"][-1]) == ([0, 3], 249)
     assert trace["y"] == [str(rank) for rank in range(44, 300)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aggregator.answers.changes import make_changes
 from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError, UsageError
 from aggregator.events.model import Calls, Names, OpCalls, Ops, WorkKind
@@ -18,7 +19,6 @@ from aggregator.replay.changes import find_ops, roofline, speed_up
 from aggregator.replay.communication import bucket_size, link_speed, no_communication
 from aggregator.replay.edges import presumed_waits
 from aggregator.replay.inputs import BlockingStreams, LinkedWaits, LinkedWork, Loading, ReplayInput
-from aggregator.replay.named_changes import named_changes
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from tests.advice.conftest import captured
@@ -264,12 +264,12 @@ def test_a_path_selects_one_op_alone() -> None:
 )
 def test_a_value_that_is_none_is_refused(wanted: dict[str, list[str]]) -> None:
     with pytest.raises(InvalidValueError):
-        named_changes(wanted)
+        make_changes(wanted)
 
 
 def test_changes_have_one_order() -> None:
     data = data_parallel(BUCKETS[32])
-    changes = named_changes({"no_communication": [""], "speedup": ["linear=2x"]})
+    changes = make_changes({"no_communication": [""], "speedup": ["linear=2x"]})
     assert len(changes) == 2
     assert step_us(data, *changes) == step_us(data, speed_up("linear", 2), changes[1])
 
@@ -336,7 +336,7 @@ def test_pairs_of_captures(
 ) -> None:
     """One training each, captured without and with the change."""
     found = [_replayed(name, tmp_path_factory) for name in (before, after)]
-    predicted = found[0].predict(named_changes(wanted)).predicted_step_ns
+    predicted = found[0].predict(make_changes(wanted)).predicted_step_ns
     assert predicted == pytest.approx(np.median(found[1].measured_ns), rel=error)
 
 
@@ -346,7 +346,7 @@ def test_channels_last_makes_batch_normalization_faster(
     """In this capture the CPU limits the step, so only the time of the GPU shows it."""
     names = ("conv_fp16", "conv_fp16_channels_last")
     before, after = (_replayed(name, tmp_path_factory) for name in names)
-    changes = named_changes({"graph_launch": [""], "channels_last": [""]})
+    changes = make_changes({"graph_launch": [""], "channels_last": [""]})
     times = [found.predict(changes).predicted_step_ns for found in (before, after)]
     assert times[0] == pytest.approx(times[1], rel=0.15)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
 from django.utils.translation.trans_real import parse_accept_lang_header
 from rest_framework.renderers import JSONRenderer
 
+from aggregator.system.replies import message_encoder
 from aggregator.tables.connection import plain_tree
 from aggregator.texts import ENGLISH, LANGUAGES, current_language, localized, use_language
 
@@ -48,6 +50,8 @@ class LocalizedJSONRenderer(JSONRenderer):
         renderer_context: Any = None,
     ) -> bytes:
         """The bytes of a reply."""
+        if isinstance(data, msgspec.Struct):
+            return msgspec.json.encode(data, enc_hook=message_encoder(current_language()))
         spoken = localized(data, current_language())
         try:
             rendered: bytes = super().render(spoken, accepted_media_type, renderer_context)

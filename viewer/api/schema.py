@@ -23,6 +23,7 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
+from aggregator.answers.registry import ANSWERS
 from aggregator.errors import InvalidValueError
 from aggregator.tables.declared.addresses import TABLES
 from aggregator.tables.declared.kernels import ITERATION_OP_KERNELS
@@ -31,6 +32,7 @@ from aggregator.tables.spec import OPERATORS, Column, Kind, ObjectSpec, TableSpe
 from aggregator.texts import say
 from viewer.api.bodies import Body
 from viewer.api.serializers.shared import UnknownField
+from viewer.api.structs import components
 
 
 class ResourceView(APIView):
@@ -61,6 +63,10 @@ class ResourceView(APIView):
     def replies(self) -> Any:
         """Replies that depend on the declared table or object of the view, as ``extend_schema``."""
         return {}
+
+    def description(self) -> str:
+        """What a GET request answers; empty: in the words of its method."""
+        return ""
 
 
 _TAGS = ("jobs", "uploads")
@@ -249,6 +255,11 @@ class ResourceSchema(AutoSchema):
         kind = self.path.removeprefix("/api/v1/").partition("/")[0]
         return [kind if kind in _TAGS else "profiles"]
 
+    def get_description(self) -> str:  # type: ignore[override]
+        """The words of a declared answer, else those of the method."""
+        words: str = self._resource.description() or super().get_description()
+        return words
+
     def get_override_parameters(self) -> list[Any]:
         """Query parameters of a view over a declared table or object."""
         return list(self._resource.parameters())
@@ -285,6 +296,7 @@ def finish(result: dict[str, Any], **_: object) -> dict[str, Any]:
         for operation in operations.values():
             operation["responses"] |= {"4XX": reply, "5XX": reply}
     schemas = result["components"]["schemas"]
+    schemas |= components(answer.reply for answer in ANSWERS.values())
     for spec in TABLES.values():
         if not spec.lead or spec is ITERATION_OP_KERNELS:
             continue

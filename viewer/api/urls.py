@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
+from aggregator.answers.registry import ANSWERS
 from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
 from viewer.loading import load
@@ -48,10 +49,14 @@ def _view(name: str, **options: object) -> _View:
     return _View(f"viewer.api.{name}", **options)
 
 
-def _table_paths(address: str, spec: TableSpec) -> list[URLPattern]:
+def _converted(address: str) -> str:
     for part, converter in _PARTS.items():
         address = address.replace(part, converter)
-    root = f"{_AGGREGATION}/{address}"
+    return address
+
+
+def _table_paths(address: str, spec: TableSpec) -> list[URLPattern]:
+    root = f"{_AGGREGATION}/{_converted(address)}"
     return [
         path(f"{root}/", _view("tables.TableView", spec=spec)),
         path(f"{root}/export/", _view("tables.ExportView", spec=spec)),
@@ -98,13 +103,12 @@ urlpatterns = [
     path(f"{_AGGREGATION}/memory/", _view("gpu_memory.MemoryView")),
     path(f"{_AGGREGATION}/memory/curve/", _view("gpu_memory.MemoryCurveView")),
     path(f"{_AGGREGATION}/memory/alive/", _view("gpu_memory.MemoryAliveView")),
-    path(f"{_AGGREGATION}/can-replay/", _view("replay.CanReplayView")),
-    path(f"{_AGGREGATION}/critical-path/", _view("replay.CriticalPathView")),
-    path(f"{_AGGREGATION}/op-sensitivity/", _view("replay.OpSensitivityView")),
-    path(f"{_AGGREGATION}/what-if/", _view("replay.WhatIfView")),
-    path(f"{_AGGREGATION}/stragglers/", _view("replay.StragglersView")),
     path(f"{_AGGREGATION}/report/", _view("reports.ReportView")),
     path(f"{_AGGREGATION}/figures/<str:name>/", _view("figures.FigureView")),
+    *(
+        path(f"{_AGGREGATION}/{_converted(address)}/", _view("answers.AnswerView", answer=answer))
+        for address, answer in ANSWERS.items()
+    ),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),
     path(f"{_AGGREGATION}/kernels/<path:kernel>/launches/", _view("summaries.KernelLaunchesView")),
     path(f"{_AGGREGATION}/ops/<path:op_id>/calls/", _view("summaries.OpCallsView")),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from aggregator.replay.rank_report import Stragglers
 from aggregator.tables.plotly.theme import COLORS, IDLE, Figure, Theme, axis, base_layout
 from aggregator.tables.plotly.values import choose_unit
 from aggregator.texts import say
@@ -17,27 +17,26 @@ MOST_ROWS: Final = 256
 """Of more ranks the latest ones are shown."""
 
 
-def slow_ranks(found: Mapping[str, Any], theme: Theme = Theme.LIGHT) -> Figure:
+def slow_ranks(found: Stragglers, theme: Theme = Theme.LIGHT) -> Figure:
     """Time of each rank over the median of the others, by iteration.
 
     Args:
-        found: ``verdict``, ``ranks`` with their ``rank`` and ``late_ns``, and ``iterations`` with
-            their ``iteration_index`` and the ``late_ns`` of each rank.
+        found: The ranks compared.
         theme: Color theme.
     """
-    ranks, steps = found["ranks"], found["iterations"]
-    latest = sorted(range(len(ranks)), key=lambda row: -ranks[row]["late_ns"])[:MOST_ROWS]
+    ranks, steps = found.ranks, found.iterations
+    latest = sorted(range(len(ranks)), key=lambda row: -ranks[row].late_ns)[:MOST_ROWS]
     rows = sorted(latest)
     starts = np.arange(0, len(steps), -(-len(steps) // MOST_COLUMNS))
-    late = np.array([step["late_ns"] for step in steps], dtype=np.float64).T[rows]
+    late = np.array([step.late_ns for step in steps], dtype=np.float64).T[rows]
     widths = np.diff(np.append(starts, len(steps)))
     late = np.rint(np.add.reduceat(late, starts, axis=1) / widths).astype(np.int64)
     unit = choose_unit(int(np.abs(late).max(initial=0)))
     trace = {
         "type": "heatmap",
         "name": say("Late"),
-        "x": [steps[start]["iteration_index"] for start in starts.tolist()],
-        "y": [str(ranks[row]["rank"]) for row in rows],
+        "x": [steps[start].iteration_index for start in starts.tolist()],
+        "y": [str(ranks[row].rank) for row in rows],
         "z": [[unit.of(value) for value in row] for row in late.tolist()],
         "zmin": 0,
         "zmax": unit.of(max(int(late.max(initial=0)), 1)),
@@ -49,6 +48,6 @@ def slow_ranks(found: Mapping[str, Any], theme: Theme = Theme.LIGHT) -> Figure:
     layout = base_layout(theme) | {
         "xaxis": axis(theme, say("Iteration"), type="category"),
         "yaxis": axis(theme, say("Rank"), type="category", autorange="reversed"),
-        "meta": {"verdict": found["verdict"], "columns_of": int(widths.max(initial=1))},
+        "meta": {"verdict": found.verdict, "columns_of": int(widths.max(initial=1))},
     }
     return {"data": [trace], "layout": layout}

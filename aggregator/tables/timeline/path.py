@@ -51,7 +51,7 @@ def path_lane(data: AggregationData, stored: StoredTimeline) -> StoredLane | Non
 
     def make() -> StoredTimeline:
         try:
-            found = replayed_profile(data)
+            found, _ = replayed_profile(data)
             items = data.database.read_with(lambda connection: _items(connection, found, stored))
         except ReplayError:
             items = Items(*np.zeros((6, 0), dtype=np.int64))

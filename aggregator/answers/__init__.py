@@ -1,0 +1,1 @@
+"""The answers that people and programs ask for, each declared once."""

@@ -1,0 +1,356 @@
+"""What the steps of an aggregation wait for, and what changes would give, from a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, TypeVar
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from aggregator.answers.changes import CHANGES, Takes, address_notes, parse_changes
+from aggregator.dldb.event_reader import stored_events
+from aggregator.errors import InvalidValueError, ReplayError
+from aggregator.events.window import read_bare_step
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.corrected import proven_saving_ns
+from aggregator.replay.critical_path_items import Chain, step_chain
+from aggregator.replay.rank_report import ErrorPct, Stragglers, rank_prediction
+from aggregator.system.replies import doc
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.counts import QueryCache
+from aggregator.tables.declared.ranks import RANKS
+from aggregator.tables.replay import rank_report, replayed_profile
+from aggregator.texts import say
+
+MOST_ITEMS: Final = 4_000
+"""Items of a chain that are replied, the longest ones; a page draws no more."""
+Corrected = Annotated[
+    bool, doc("1: without the costs of profiling, where the step without it is known.")
+]
+
+
+class CanReplay(Struct):
+    """Whether a profile can be replayed."""
+
+    can_replay: bool
+    reason: Annotated[str | None, doc("Why not; null: it can.")]
+
+
+class Replay(Struct, kw_only=True):
+    """How well the replay of the unchanged profile fits."""
+
+    is_corrected: Annotated[bool, doc("Whether it is without the costs of profiling.")]
+    measured_step_ns: Annotated[int, doc("Median of the measured steps.")]
+    replayed_step_ns: Annotated[int, doc("Median of the replayed steps.")]
+    error_pct: ErrorPct
+    unexplained_pct: Annotated[float, doc("Share of the step that is unexplained idle time.")]
+    confidence: Annotated[str, doc("high, medium or low.")]
+    notes: Annotated[list[str], doc("What lowers the confidence.")]
+    iterations: Annotated[list[int], doc("The iterations that were replayed.")]
+
+
+class PathShare(Struct):
+    """Time on the critical path of one kind and owner."""
+
+    kind: Annotated[str, doc("kernel, copy, call, cpu, loader, launch, gap, and so on.")]
+    owner: Annotated[str, doc("Op ID, or name of a call; empty: neither.")]
+    ns: Annotated[int, doc("Mean time in a step.")]
+    share_pct: Annotated[float, doc("Of the step.")]
+    op_name: str | None
+
+
+class ChainItem(Struct):
+    """An item of the chain of one step."""
+
+    offset_ns: Annotated[int, doc("From the start of the step.")]
+    duration_ns: int
+    kind: Annotated[str, doc("kernel, copy, set, graph, communication, cpu or wait.")]
+    owner: Annotated[str, doc("Op ID; empty: of no op.")]
+    name: Annotated[str, doc("First kernel or call; empty: none.")]
+    op_name: str | None
+    count: Annotated[int, doc("Kernels, or calls and the times between them.")]
+
+
+class CriticalPath(Replay, kw_only=True):
+    """What the steps wait for."""
+
+    critical_path: Annotated[list[PathShare], doc("Of all steps, longest first.")]
+    iteration_index: Annotated[int, doc("Iteration of the chain.")]
+    step_ns: Annotated[int, doc("Length of its step.")]
+    num_items: Annotated[int, doc("Items of the chain; the longest are listed.")]
+    chain: Annotated[list[ChainItem], doc("In order of time.")]
+
+
+class OpSensitivity(Struct):
+    """What an op that takes less time changes."""
+
+    op_id: str
+    op_name: str
+    op_type: str
+    direction: str
+    own_ns: Annotated[int, doc("Mean time of its work on the GPU in a step.")]
+    path_ns: Annotated[int, doc("Of it on the critical path.")]
+    path_pct: Annotated[float, doc("The same as a share of the median step.")]
+    slack_ns: Annotated[
+        int | None, doc("How much later its work may end for free; null: at any time.")
+    ]
+    step_ns_per_own_ns: Annotated[float, doc("Time that a step gains when the op gains 1 ns.")]
+
+
+class OpSensitivities(Replay, kw_only=True):
+    """What ops that take less time change."""
+
+    ops: Annotated[list[OpSensitivity], doc("Those with most time on the path first.")]
+
+
+class WhatIf(Replay, kw_only=True):
+    """The step with changes."""
+
+    predicted_step_ns: Annotated[int | None, doc("Median step; null: no change.")]
+    saving_ns: Annotated[
+        int | None,
+        doc(
+            "What the median step is known to save; null: no change, or the saved time is of the "
+            "CPU and may be the profiler's, because the step without profiling is unknown."
+        ),
+    ]
+    interval_ns: Annotated[list[int] | None, doc("10th and 90th percentile of the steps.")]
+    is_bound: Annotated[bool | None, doc("Whether it is only a bound.")]
+
+
+class WhatIfChange(Struct):
+    """A change that what-if takes."""
+
+    name: Annotated[str, doc("Parameter of what-if.")]
+    takes: Annotated[
+        str,
+        doc(
+            "switch, op (a switch, or an op that it is limited to), names, factors (NAME=Kx), "
+            "number or rank."
+        ),
+    ]
+    label: str
+    meaning: str
+    unit: Annotated[str, doc("Of a number.")]
+    is_bound: Annotated[bool, doc("Whether the step is only a bound.")]
+    choices: Annotated[list[str], doc("The ranks of rank_as_median; none: there is only one.")]
+
+
+class WhatIfChanges(Struct):
+    """The changes that what-if takes."""
+
+    changes: list[WhatIfChange]
+
+
+Kept = TypeVar("Kept", bound=list[PathShare] | list[OpSensitivity])
+_kept: QueryCache[list[PathShare] | list[OpSensitivity]] = QueryCache(64)
+
+
+def read_can_replay(
+    data: AggregationData,
+    *,
+    ranks: Annotated[bool, doc("1: of the ranks against each other.")] = False,
+) -> CanReplay:
+    """Whether the other addresses of the replay have an answer; if not, why."""
+    try:
+        if ranks:
+            rank_report(data)
+        else:
+            replayed_profile(data)
+    except ReplayError as error:
+        return CanReplay(can_replay=False, reason=error.message)
+    return CanReplay(can_replay=True, reason=None)
+
+
+def read_critical_path(
+    data: AggregationData,
+    *,
+    iteration_index: Annotated[
+        int | None, doc("Iteration of the chain (default: that of median length).")
+    ] = None,
+    corrected: Corrected = False,
+) -> CriticalPath:
+    """The critical path of all steady steps by kind and owner, and the chain of one.
+
+    Raises:
+        ReplayError: The profile cannot be replayed.
+        InvalidValueError: The iteration is no steady one.
+    """
+    profile, is_corrected = replayed_profile(data, corrected=corrected)
+    ops = profile.graph.data.ops
+    names = dict(zip(ops.op_ids, ops.names, strict=True))
+    shares = _keep(
+        data,
+        f"shares{is_corrected}",
+        lambda: [
+            PathShare(**vars(share), op_name=names.get(share.owner))
+            for share in profile.critical_path_shares()
+        ],
+    )
+    chain = step_chain(profile, _row(profile, iteration_index))
+    return CriticalPath(
+        **asdict(_fit(profile, is_corrected=is_corrected)),
+        critical_path=shares,
+        iteration_index=int(profile.steps.number[chain.step]),
+        step_ns=int(profile.replayed_ns[chain.step]),
+        num_items=len(chain.duration_ns),
+        chain=_items(chain, names),
+    )
+
+
+def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = False) -> OpSensitivities:
+    """For each op the time that a step gains when the op gains 1 ns, and its slack.
+
+    Raises:
+        ReplayError: The profile cannot be replayed.
+    """
+    profile, is_corrected = replayed_profile(data, corrected=corrected)
+
+    def read() -> list[OpSensitivity]:
+        ops = profile.graph.data.ops
+        names = dict(zip(ops.op_ids, zip(ops.names, ops.types, strict=True), strict=True))
+        step = max(float(np.median(profile.measured_ns)), 1.0)
+        return [
+            OpSensitivity(
+                op_id=found.op,
+                op_name=names[found.op][0],
+                op_type=names[found.op][1],
+                direction=found.direction,
+                own_ns=found.own_ns,
+                path_ns=found.path_ns,
+                path_pct=round(100 * found.path_ns / step, 4),
+                slack_ns=found.slack_ns,
+                step_ns_per_own_ns=found.step_ns_per_own_ns,
+            )
+            for found in profile.sensitivities()
+        ]
+
+    fit = asdict(_fit(profile, is_corrected=is_corrected))
+    return OpSensitivities(**fit, ops=_keep(data, f"sensitivity{is_corrected}", read))
+
+
+def read_what_if(
+    data: AggregationData,
+    *,
+    changes: Annotated[Mapping[str, str], address_notes()],
+    corrected: Corrected = False,
+) -> WhatIf:
+    """A replay of the steady steps with the changes.
+
+    Raises:
+        ReplayError: The profile cannot be replayed.
+        InvalidValueError, UsageError: A change is none, or changes nothing.
+    """
+    made = parse_changes(changes)
+    rank = changes.get("rank_as_median", "")
+    # Ranks are compared as they were measured.
+    profile, is_corrected = replayed_profile(data, corrected=corrected and not rank)
+    fit = asdict(_fit(profile, is_corrected=is_corrected))
+    if not made and not rank:
+        return WhatIf(
+            **fit, predicted_step_ns=None, saving_ns=None, interval_ns=None, is_bound=None
+        )
+    if rank:
+        found = rank_prediction(rank_report(data), rank, profile, alone=not made)
+    else:
+        found = profile.predict(made)
+    return WhatIf(
+        **fit,
+        predicted_step_ns=found.predicted_step_ns,
+        saving_ns=proven_saving_ns(profile, found, _bare_step(data), is_corrected=is_corrected),
+        interval_ns=list(found.interval_ns),
+        is_bound=found.is_bound,
+    )
+
+
+def read_changes(data: AggregationData) -> WhatIfChanges:
+    """The changes that what-if takes, in the order in which they are applied."""
+    ranks = [str(row["rank"]) for row in data.rows(RANKS)]
+    return WhatIfChanges(
+        [
+            WhatIfChange(
+                name=name,
+                takes=change.takes,
+                label=change.label,
+                meaning=change.meaning,
+                unit=change.unit,
+                is_bound=change.is_bound,
+                choices=ranks if change.takes is Takes.RANK and len(ranks) > 1 else [],
+            )
+            for name, change in CHANGES.items()
+        ]
+    )
+
+
+def read_stragglers(data: AggregationData) -> Stragglers:
+    """A replay of the steady steps without the slowness of each rank.
+
+    Raises:
+        ReplayError: They cannot be compared; the message says why.
+    """
+    return rank_report(data).answer()
+
+
+def _bare_step(data: AggregationData) -> int | None:
+    aggr = int(data.params["aggr_id"])
+    return data.database.read_with(
+        lambda connection: read_bare_step(stored_events(connection), aggr)
+    )
+
+
+def _keep(data: AggregationData, name: str, read: Callable[[], Kept]) -> Kept:
+    params = {"aggr": data.params["aggr_id"]}
+    return _kept.get(data.database.state, name, params, read)  # type: ignore[return-value]
+
+
+def _fit(profile: ReplayedProfile, *, is_corrected: bool) -> Replay:
+    errors = profile.errors_pct
+    return Replay(
+        is_corrected=is_corrected,
+        measured_step_ns=int(np.median(profile.measured_ns)),
+        replayed_step_ns=int(np.median(profile.replayed_ns)),
+        error_pct=ErrorPct(
+            median=round(float(np.median(errors)), 4), worst=round(float(errors.max()), 4)
+        ),
+        unexplained_pct=round(profile.unexplained_pct, 4),
+        confidence=profile.confidence,
+        notes=list(profile.notes),
+        iterations=profile.steps.number.tolist(),
+    )
+
+
+def _row(profile: ReplayedProfile, iteration: int | None) -> int:
+    """Return the row of a step; without a number the one of median length."""
+    numbers = profile.steps.number
+    if iteration is None:
+        order = np.argsort(profile.measured_ns, kind="stable")
+        return int(order[(len(order) - 1) // 2])
+    found = np.flatnonzero(numbers == iteration)
+    if not len(found):
+        raise InvalidValueError(
+            say("Iteration {iteration} is not replayed.", iteration=iteration),
+            hint=say(
+                "The steady iterations are {low} to {high}.",
+                low=int(numbers[0]) if len(numbers) else 0,
+                high=int(numbers[-1]) if len(numbers) else 0,
+            ),
+        )
+    return int(found[0])
+
+
+def _items(chain: Chain, names: Mapping[str, str]) -> list[ChainItem]:
+    longest = np.sort(np.argsort(-chain.duration_ns, kind="stable")[:MOST_ITEMS])
+    return [
+        ChainItem(
+            offset_ns=int(chain.offset_ns[item]),
+            duration_ns=int(chain.duration_ns[item]),
+            kind=chain.kind[item],
+            owner=chain.owner[item],
+            name=chain.name[item],
+            op_name=names.get(chain.owner[item]),
+            count=int(chain.count[item]),
+        )
+        for item in longest.tolist()
+    ]

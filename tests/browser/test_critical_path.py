@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from aggregator.answers.changes import CHANGES, Takes
 from tests.browser.conftest import Viewer, Watch
 
 
@@ -25,6 +26,21 @@ def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None
     expect(step).to_have_text(before)
     panel.get_by_role("slider").first.fill("-1")
     expect(panel.get_by_text(re.compile("(more|less) than"))).to_be_visible()
+
+
+def test_every_declared_change_has_a_control(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="critical-path"))
+    panel = page.get_by_role("region", name="What if")
+    declared = [
+        change for change in CHANGES.values() if change.takes not in (Takes.FACTORS, Takes.RANK)
+    ]
+    for change in declared:
+        label = re.compile(f"^{re.escape(change.label)}")
+        expect(panel.get_by_label(label)).to_be_visible()
+    before = panel.locator(".predicted-step").inner_text()
+    panel.get_by_label("Left out").fill("kernels")
+    panel.get_by_label("Left out").press("Enter")
+    expect(panel.locator(".predicted-step")).not_to_have_text(before)
 
 
 def test_a_change_without_an_answer_says_why_and_can_be_reset(

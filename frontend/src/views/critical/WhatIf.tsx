@@ -2,7 +2,13 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { WhatIf as Answer, CriticalPath, OpSensitivities } from "../../api/types";
+import type {
+  WhatIf as Answer,
+  CriticalPath,
+  OpSensitivities,
+  WhatIfChange,
+  WhatIfChanges,
+} from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { durationText, formatFixed, formatPct } from "../../lib/units";
@@ -12,6 +18,7 @@ import { ErrorNote, Loaded, Skeleton } from "../../ui/states";
 import {
   type Change,
   factor,
+  isSwitch,
   isUnchanged,
   opTypes,
   requestOf,
@@ -46,20 +53,9 @@ export function kindName(kind: string): string {
   return KINDS[kind] ?? kind;
 }
 
-const SWITCHES: readonly (readonly [name: string, text: string])[] = [
-  ["no_sync", t("No call waits for the GPU")],
-  ["graph_launch", t("One launch (CUDA graph)")],
-  ["tensor_cores", t("Tensor Cores")],
-  ["half_precision", t("Half precision")],
-  ["channels_last", t("Channels last")],
-  ["roofline", t("All work at the roofline")],
-  ["data_ready", t("Data always ready")],
-  ["overlap_communication", t("Communication overlapped")],
-  ["no_communication", t("Communication free")],
-];
-
 export function WhatIf({ fit }: { fit: CriticalPath }): JSX.Element {
   const ops = useScoped<OpSensitivities>("op-sensitivity/");
+  const table = useScoped<WhatIfChanges>("what-if/changes/");
   const [scenario, setScenario] = useState<Scenario>(UNCHANGED);
   return (
     <Panel title={t("What if")} info={EXPLANATIONS.whatIf} span={12}>
@@ -70,7 +66,11 @@ export function WhatIf({ fit }: { fit: CriticalPath }): JSX.Element {
               <Sliders changes={opTypes(found.ops)} scenario={scenario} onChange={setScenario} />
             )}
           </Loaded>
-          <Switches scenario={scenario} onChange={setScenario} />
+          <Loaded resource={table} skeleton={<Skeleton lines={2} height={22} />}>
+            {({ changes }) => (
+              <Controls changes={changes} scenario={scenario} onChange={setScenario} />
+            )}
+          </Loaded>
         </div>
         <Predicted fit={fit} scenario={scenario} onReset={() => setScenario(UNCHANGED)} />
       </div>
@@ -118,26 +118,78 @@ function Sliders(props: ControlProps & { readonly changes: readonly Change[] }):
   );
 }
 
-function Switches({ scenario, onChange }: ControlProps): JSX.Element {
-  const toggle = (name: string, isOn: boolean) => {
-    const switches = new Set(scenario.switches);
-    if (isOn) switches.add(name);
-    else switches.delete(name);
-    onChange({ ...scenario, switches });
+/** The changes that the server declares, but the sliders. */
+function Controls(props: ControlProps & { readonly changes: readonly WhatIfChange[] }) {
+  const { changes, scenario, onChange } = props;
+  const set = (name: string, value: string) => {
+    onChange({ ...scenario, values: { ...scenario.values, [name]: value } });
   };
+  const control = (change: WhatIfChange) => (
+    <Control
+      key={change.name}
+      change={change}
+      value={scenario.values[change.name] ?? ""}
+      onChange={(value) => set(change.name, value)}
+    />
+  );
   return (
-    <div class="switches">
-      {SWITCHES.map(([name, text]) => (
-        <label key={name}>
-          <input
-            type="checkbox"
-            checked={scenario.switches.has(name)}
-            onChange={(event) => toggle(name, event.currentTarget.checked)}
-          />
-          {text}
-        </label>
-      ))}
-    </div>
+    <>
+      <div class="switches">{changes.filter(isSwitch).map(control)}</div>
+      <div class="switches">{changes.filter((change) => !isSwitch(change)).map(control)}</div>
+    </>
+  );
+}
+
+interface ValueProps {
+  readonly change: WhatIfChange;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}
+
+function Control({ change, value, onChange }: ValueProps): JSX.Element | null {
+  const { takes, label, meaning, unit, choices } = change;
+  if (takes === "factors" || (takes === "rank" && choices.length === 0)) return null;
+  if (isSwitch(change)) {
+    return (
+      <label title={meaning}>
+        <input
+          type="checkbox"
+          checked={value === "1"}
+          onChange={(event) => onChange(event.currentTarget.checked ? "1" : "")}
+        />
+        {label}
+      </label>
+    );
+  }
+  if (takes === "rank") {
+    return (
+      <label title={meaning}>
+        {label}
+        <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+          <option value="">–</option>
+          {choices.map((rank) => (
+            <option key={rank}>{rank}</option>
+          ))}
+        </select>
+      </label>
+    );
+  }
+  const read = (event: { readonly currentTarget: HTMLInputElement }) =>
+    onChange(event.currentTarget.value.trim());
+  if (takes === "number") {
+    return (
+      <label title={meaning}>
+        {label}
+        <input type="number" min={0} step="any" value={value} onChange={read} />
+        {unit}
+      </label>
+    );
+  }
+  return (
+    <label title={meaning}>
+      {label}
+      <input type="text" placeholder={t("op type; op; kernel")} value={value} onChange={read} />
+    </label>
   );
 }
 

@@ -1,6 +1,6 @@
-/** The changes of a what-if, as the sliders and switches hold them. Pure functions only. */
+/** The changes of a what-if, as the sliders and other controls hold them. Pure functions only. */
 
-import type { ChainItem, OpSensitivity } from "../../api/types";
+import type { ChainItem, OpSensitivity, WhatIfChange } from "../../api/types";
 
 /** Sliders: what takes most of the critical path, or most GPU time where nothing lies on it. */
 const MOST_SLIDERS = 5;
@@ -42,10 +42,16 @@ export function factor(position: number): number {
 export interface Scenario {
   /** Position of each moved slider, by name. */
   readonly sliders: Readonly<Record<string, number>>;
-  readonly switches: ReadonlySet<string>;
+  /** Value of every other change, by name; empty: not chosen. */
+  readonly values: Readonly<Record<string, string>>;
 }
 
-export const UNCHANGED: Scenario = { sliders: {}, switches: new Set() };
+export const UNCHANGED: Scenario = { sliders: {}, values: {} };
+
+/** Whether a change is turned on without a value. */
+export function isSwitch({ takes }: WhatIfChange): boolean {
+  return takes === "switch" || takes === "op";
+}
 
 export function isUnchanged(scenario: Scenario): boolean {
   return Object.keys(requestOf(scenario)).length === 0;
@@ -55,8 +61,8 @@ export function isUnchanged(scenario: Scenario): boolean {
 export function requestOf(scenario: Scenario): Record<string, string> {
   const moved = Object.entries(scenario.sliders).filter(([, position]) => position !== 0);
   const speedup = moved.map(([name, at]) => `${name}=${factor(at).toFixed(4)}x`).join(";");
-  const switches = Object.fromEntries([...scenario.switches].map((name) => [name, "1"]));
-  return speedup === "" ? switches : { speedup, ...switches };
+  const chosen = Object.entries(scenario.values).filter(([, value]) => value !== "");
+  return { ...(speedup === "" ? {} : { speedup }), ...Object.fromEntries(chosen) };
 }
 
 export interface Piece {

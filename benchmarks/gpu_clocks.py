@@ -77,7 +77,7 @@ class ClockLog:
             at = np.sort(np.array(self._slowed_s.get(gpu, [])))
             low = np.searchsorted(at, starts_s - margin_s)
             found |= np.searchsorted(at, ends_s + margin_s) > low
-        return [bool(one) for one in found]
+        return [bool(flag) for flag in found]
 
 
 def same_steps(ends_ns: Sequence[int], bare_ends_ns: Sequence[int]) -> list[int]:

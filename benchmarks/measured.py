@@ -80,7 +80,7 @@ def growth(single: Runs, measured: Runs, times: int) -> dict[str, float]:
     """
     return {
         name: statistics.median(
-            many.seconds / times / one.seconds for many, one in zip(runs, single[name], strict=True)
+            many.seconds / times / own.seconds for many, own in zip(runs, single[name], strict=True)
         )
         for name, runs in measured.items()
         if name in single

@@ -43,17 +43,20 @@ _CAPTURES = (
 
 def workload_tables(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Steps and captures of the programs; what misses a goal is bold."""
-    yield from _table(_STEPS, (_step_row(name, one) for name, one in results.items()))
-    yield from _table(_CAPTURES, (_capture_row(name, one) for name, one in results.items()))
-    for name, one in results.items():
+    yield from _table(_STEPS, (_step_row(name, result) for name, result in results.items()))
+    yield from _table(_CAPTURES, (_capture_row(name, result) for name, result in results.items()))
+    for name, result in results.items():
         for detail in ("normal", "high"):
-            for reason in {run.get("reason") for run in one.get(detail, ())} - {None}:
+            for reason in {run.get("reason") for run in result.get(detail, ())} - {None}:
                 yield f"* `{name}` with `--detail={detail}`: {reason}"
-        slowed = [*one.get("slowed_pct", ()), *(_slowed(run) for run in one.get("normal", ()))]
+        slowed = [
+            *result.get("slowed_pct", ()),
+            *(_slowed(run) for run in result.get("normal", ())),
+        ]
         if any(slowed):
             shares = ", ".join(f"{share:.0f}" for share in slowed)
             yield f"* `{name}`: GPU slowed down by the hardware in {shares} % of the steps"
-        for error in one.get("errors", ()):
+        for error in result.get("errors", ()):
             yield f"* `{name}`: {' '.join(str(error).split())[-300:]}"
     yield ""
 
@@ -163,7 +166,7 @@ def _difference(
         return ""
     ratio = statistics.median(found) / 1e6 / statistics.median(own)
     pct = 100 * ratio - 100
-    errors = [standard_error(one) / statistics.median(one) for one in (found, own)]
+    errors = [standard_error(times) / statistics.median(times) for times in (found, own)]
     error = f" ± {100 * ratio * math.hypot(*errors):.1f}" if len(found) > 1 < len(own) else ""
     return _bold(f"{pct:+.1f}{error} %", miss=pct > goal or (pct < -goal and not only_above))
 

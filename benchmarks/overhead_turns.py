@@ -119,7 +119,7 @@ def _median(run: Run, name: str, way: str) -> float:
 
 
 def _steps(program: str) -> int:
-    return next(one.steps for one in WORKLOADS if one.name == program)
+    return next(workload.steps for workload in WORKLOADS if workload.name == program)
 
 
 def tables(found: dict[str, list[Turn]]) -> Iterator[str]:

@@ -110,7 +110,7 @@ def all_interactions() -> list[Interaction]:
     text = (Path(__file__).parent / "interactions.toml").read_text(encoding="utf-8")
     for name, selector in SELECTORS.items():
         text = text.replace(name, selector)
-    return [Interaction(**one) for one in tomllib.loads(text)["interaction"]]
+    return [Interaction(**load) for load in tomllib.loads(text)["interaction"]]
 
 
 @dataclass
@@ -147,7 +147,7 @@ def time_first_paint(browser: Browser, url: str) -> dict[str, float]:
 def cpu_ms(session: CDPSession) -> float:
     """CPU time that the page's main thread has spent; a busy machine does not add to it."""
     metrics = session.send("Performance.getMetrics")["metrics"]
-    return next(1e3 * float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+    return next(1e3 * float(row["value"]) for row in metrics if row["name"] == "TaskDuration")
 
 
 def time_interaction(browser: Browser, url: str, what: Interaction) -> tuple[float, float]:
@@ -192,12 +192,12 @@ def table(samples: list[Sample]) -> Iterator[str]:
     """A line for each, as a Markdown table."""
     yield "| what | median | highest | limit | elapsed: median ms |"
     yield "|---|---:|---:|---:|---:|"
-    for one in samples:
-        digits = 3 if one.limit < 1 else 0
-        figures = (one.median, max(one.limited))
-        elapsed = f"{statistics.median(one.elapsed_ms):.0f}" if one.elapsed_ms else ""
+    for sample in samples:
+        digits = 3 if sample.limit < 1 else 0
+        figures = (sample.median, max(sample.limited))
+        elapsed = f"{statistics.median(sample.elapsed_ms):.0f}" if sample.elapsed_ms else ""
         shown = " | ".join(f"{figure:.{digits}f}" for figure in figures)
-        yield f"| {one.name} | {shown} | {one.limit:g} | {elapsed} |"
+        yield f"| {sample.name} | {shown} | {sample.limit:g} | {elapsed} |"
 
 
 def main() -> int:

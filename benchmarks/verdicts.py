@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for program, changes in programs.items():
         for tally in _drawn(program, changes, options, random):
             print(tally, flush=True)
-    single = [one for changes in programs.values() for one in changes.get(0, [])]
+    single = [capture for changes in programs.values() for capture in changes.get(0, [])]
     single += [_read(path, None) for path in options.also]
     for tally in _halves(single, options, random) if options.halves else ():
         print(tally, flush=True)
@@ -115,7 +115,7 @@ def _drawn(
             same = Tally(f"{program}, {len(base)} captures, {count} a side, no change")
             for _ in range(options.draws):
                 chosen = random.permutation(len(base))[: 2 * count]
-                sides = [[base[one] for one in part] for part in np.split(chosen, 2)]
+                sides = [[base[row] for row in part] for part in np.split(chosen, 2)]
                 same.add(compare(*sides), options.op)
             yield same
     for change, new in sorted(changes.items()):
@@ -127,7 +127,7 @@ def _drawn(
 
 
 def _some(captures: Sequence[CaptureData], random: np.random.Generator) -> list[CaptureData]:
-    return [captures[one] for one in random.permutation(len(captures))[:_CAPTURES]]
+    return [captures[row] for row in random.permutation(len(captures))[:_CAPTURES]]
 
 
 def _halves(

@@ -91,7 +91,7 @@ def query_parameters(api: Api) -> dict[str, set[str]]:
 def all_addresses(api: Api, place: Place) -> Iterator[Address]:
     """Every panel, figure and table; each table in every order, and with every filter."""
     found = query_parameters(api)
-    tables = {one for one in found if f"{one}distinct/" in found}
+    tables = {address for address in found if f"{address}distinct/" in found}
     for template in found:
         name = template.removeprefix(_AGGREGATION).strip("/")
         if template in tables:

@@ -115,10 +115,10 @@ def report(samples: list[Sample]) -> bool:
     """
     print("\n".join(table(samples)))
     slow = [sample for sample in samples if sample.is_slow]
-    for sample in sorted(slow, key=lambda one: -one.median_ms)[:_SLOWEST]:
+    for sample in sorted(slow, key=lambda item: -item.median_ms)[:_SLOWEST]:
         print(f"SLOW {sample.median_ms:8.1f} ms  {sample.address.name}")
     print("Most CPU time:")
-    for sample in sorted(samples, key=lambda one: -statistics.median(one.cpu_ms))[:_SLOWEST]:
+    for sample in sorted(samples, key=lambda item: -statistics.median(item.cpu_ms))[:_SLOWEST]:
         print(f"     {statistics.median(sample.cpu_ms):8.1f} ms  {sample.address.name}")
     return not slow and all(
         p95(time for sample in samples if sample.address.kind is kind for time in sample.times_ms)

@@ -392,7 +392,7 @@ class Reference:
         found["loops"] = [self._of_loop(key, loop) for key, loop in loops.items()]
         if not loops:
             return found
-        key = max(loops, key=lambda one: (loops[one].recorded_ns, loops[one].outside_ns))
+        key = max(loops, key=lambda item: (loops[item].recorded_ns, loops[item].outside_ns))
         found.update(self._of_loop(key, loops[key]))
         if len(found["bare"]["host_ns"]) >= LEAST_STEPS:
             found["reason"] = ""  # Why the first steps could not be timed matters no more.
@@ -502,7 +502,7 @@ def _length(iterator: Any) -> int | None:
     try:
         sampler = fields(iterator)["_index_sampler"]
         inner = fields(sampler).get("sampler")
-        if all(_counts_as_torch(one) for one in (sampler, inner) if one is not None):
+        if all(_counts_as_torch(source) for source in (sampler, inner) if source is not None):
             return len(sampler)
     except Exception:  # noqa: BLE001 - the data of the program may raise anything
         return None

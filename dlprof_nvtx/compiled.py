@@ -98,7 +98,7 @@ def _op(node: Any) -> str:
     target = node.meta.get("original_aten") or node.target
     if not hasattr(target, "overloadpacket"):
         # An operator that runs another one, such as ``run_with_rng_state``.
-        run = [one for one in getattr(node, "args", ()) if hasattr(one, "overloadpacket")]
+        run = [part for part in getattr(node, "args", ()) if hasattr(part, "overloadpacket")]
         target = run[0] if run else target
     packet = getattr(target, "overloadpacket", target)
     name = getattr(packet, "__name__", "") or str(packet)
@@ -129,11 +129,11 @@ def _placed(node: Any) -> Any:
     """
     if _RANDOM not in str(node.target) or _modules(node):
         return node
-    known = [one for one in getattr(node, "all_input_nodes", ()) if _modules(one)]
+    known = [argument for argument in getattr(node, "all_input_nodes", ()) if _modules(argument)]
     if not known:
         return node
-    most, _ = Counter(_modules(one) for one in known).most_common(1)[0]
-    return next(one for one in known if _modules(one) == most)
+    most, _ = Counter(_modules(argument) for argument in known).most_common(1)[0]
+    return next(argument for argument in known if _modules(argument) == most)
 
 
 def _module_name(path: str) -> str:
@@ -260,9 +260,9 @@ def with_ranges(source: str) -> ast.Module:
         if MARK in (text := line.strip()) and text.startswith("#")
     }
     tree = ast.parse(source)
-    for function in [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]:
+    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
         _mark(function, function.lineno, described)
-    index = next(i for i, one in enumerate(tree.body) if not _is_future(one))
+    index = next(i for i, statement in enumerate(tree.body) if not _is_future(statement))
     tree.body.insert(index, ast.parse(_IMPORT).body[0])
     return ast.fix_missing_locations(tree)
 

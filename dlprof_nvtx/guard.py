@@ -108,7 +108,7 @@ def submodules(module: Any) -> Iterator[tuple[str, Any]]:
 def has_parameters(module: Any) -> bool:
     """Return whether a module or one in it has parameters."""
     try:
-        return any(fields(one).get("_parameters") for _, one in submodules(module))
+        return any(fields(submodule).get("_parameters") for _, submodule in submodules(module))
     except Exception:  # noqa: BLE001 - a module of another language
         return True
 

@@ -52,7 +52,7 @@ def elements_of(index: Any, ranges: dict[Any, Any]) -> Elements:
         first = first - stride * variable
         loops.append((_integer(stride, OVERLAP), times))
     # Quotients and remainders of a variable are still in what should be a constant.
-    first = _integer(first, OVERLAP) + sum(min(one, 0) * (times - 1) for one, times in loops)
+    first = _integer(first, OVERLAP) + sum(min(step, 0) * (times - 1) for step, times in loops)
     return Elements(first, _joined((abs(stride), times) for stride, times in loops))
 
 
@@ -100,15 +100,15 @@ def _is_sum(value: int, loops: tuple[tuple[int, int], ...]) -> bool:
 
 def union_count(sets: set[Elements], size: int) -> int:
     """Number of elements in any of the sets, in an array of ``size`` elements."""
-    largest = max(one.count for one in sets)
+    largest = max(part.count for part in sets)
     if largest == size or len(sets) == 1:
         return largest
-    ordered = sorted(sets, key=lambda one: one.first)
+    ordered = sorted(sets, key=lambda item: item.first)
     if len(ordered) > _MOST_SETS or not all(
-        are_disjoint(one, other) for at, one in enumerate(ordered) for other in ordered[at + 1 :]
+        are_disjoint(part, other) for at, part in enumerate(ordered) for other in ordered[at + 1 :]
     ):
         raise UnknownBytesError(OVERLAP)
-    return sum(one.count for one in ordered)
+    return sum(part.count for part in ordered)
 
 
 _MOST_SETS = 32

@@ -212,9 +212,11 @@ def _before_step(recorder: _Recorder, optimizer: Any) -> None:
     step: dict[str, Any] = {"start_us": _now_us()}
     if len(recorder.steps) < STEPS_WITH_ADDRESSES:
         names = _parameter_names(recorder)
-        weights = [one for group in optimizer.param_groups for one in group["params"]]
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
         step["gradients"] = _tensors(
-            (names.get(id(one), ""), one.grad) for one in weights if one.grad is not None
+            (names.get(id(weight), ""), weight.grad)
+            for weight in weights
+            if weight.grad is not None
         )
     recorder.steps.append(step)
     recorder.enter("O", type(optimizer).__name__)
@@ -226,11 +228,11 @@ def _after_step(recorder: _Recorder, optimizer: Any) -> None:
     recorder.enter("X")
     if len(recorder.steps) <= STEPS_WITH_ADDRESSES:
         names = _parameter_names(recorder)
-        weights = [one for group in optimizer.param_groups for one in group["params"]]
-        recorder.parameters = _tensors((names.get(id(one), ""), one) for one in weights)
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        recorder.parameters = _tensors((names.get(id(weight), ""), weight) for weight in weights)
         recorder.states = _tensors(
-            (f"{names.get(id(one), '')}.{key}", value)
-            for one, state in optimizer.state.items()
+            (f"{names.get(id(weight), '')}.{key}", value)
+            for weight, state in optimizer.state.items()
             for key, value in state.items()
         )
         recorder.addresses_at_us = _now_us()

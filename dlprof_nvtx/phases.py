@@ -186,7 +186,7 @@ def _cached(arguments: dict[str, Any]) -> int:
     Only caches that count them on the CPU are asked; in others the program puts a new prompt.
     """
     found = [arguments.get(name) for name in _CACHES]
-    cache: Any = next((one for one in found if one is not None), None)
+    cache: Any = next((value for value in found if value is not None), None)
     is_asked = type(cache).__name__.startswith("Dynamic") and hasattr(cache, "get_seq_length")
     count = cache.get_seq_length() if is_asked else 0
     return count if isinstance(count, int) else 0

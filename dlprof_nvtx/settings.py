@@ -190,7 +190,7 @@ def _note_optimizer(optimizer: Any) -> None:
     note_config({"name": type(optimizer).__name__, **choices}, "optimizer")
     import torch
 
-    weights = [one for group in values.get("param_groups") or () for one in group["params"]]
+    weights = [item for group in values.get("param_groups") or () for item in group["params"]]
     # What is read of tensors is not seen by the program's own modes and classes.
     with torch._C.DisableTorchFunction():
         for weight in weights:

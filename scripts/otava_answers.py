@@ -65,9 +65,9 @@ def ask_permutation(series: list[float]) -> list[int]:
 def main() -> None:
     """Write the answers."""
     document = json.loads(ANSWERS.read_text(encoding="utf-8"))
-    for one in document["own"]:
-        one["t_test"] = [ask(one["series"], options) for options in OWN_OPTIONS]
-        one["permutation"] = ask_permutation(one["series"]) if len(one["series"]) < 200 else None
+    for case in document["own"]:
+        case["t_test"] = [ask(case["series"], options) for options in OWN_OPTIONS]
+        case["permutation"] = ask_permutation(case["series"]) if len(case["series"]) < 200 else None
     document["own_options"] = list(OWN_OPTIONS)
     document["options"] = list(OPTIONS)
     document["synthetic"] = [

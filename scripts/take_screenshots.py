@@ -116,7 +116,7 @@ def import_capture(packed: Path, folder: Path, name: str) -> Path:
 def take_comparison(browser: Browser, url: str) -> None:
     """The comparison of the first with the last optimizer, and what all of them did."""
     profiles = Api(url).get("profiles/")["results"]
-    by_file = {str(one["file_name"]): str(one["id"]) for one in profiles}
+    by_file = {str(profile["file_name"]): str(profile["id"]) for profile in profiles}
     first, last = (by_file[f"{name}.sqlite"] for name in (OPTIMIZERS[0], OPTIMIZERS[-1]))
     newest = Api(url).get(f"profiles/{first}/aggregations/")["results"][-1]["id"]
     take_view(browser, url, "compare", {"profile": last, "base": f"{first}@{newest}"})

@@ -60,8 +60,8 @@ def read_catalog() -> Catalog:
 def untranslated(catalog: Catalog) -> list[str]:
     """Name the sentences that users read in English, and why."""
     messages = [message for message in catalog if message.id]
-    missing = [f"no translation: {one.id}" for one in messages if not one.string]
-    return missing + [f"fuzzy: {one.id}" for one in messages if one.string and one.fuzzy]
+    missing = [f"no translation: {entry.id}" for entry in messages if not entry.string]
+    return missing + [f"fuzzy: {entry.id}" for entry in messages if entry.string and entry.fuzzy]
 
 
 def main() -> int:

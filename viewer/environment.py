@@ -87,7 +87,7 @@ class Environment:
         """Read the process's environment."""
         state_dir = _state_dir(variables)
         upload_dir = Path(variables.get("DLPROF_UPLOAD_DIR") or state_dir / "profiles").resolve()
-        readers = {one.name: one.metadata["read"] for one in fields(cls) if one.metadata}
+        readers = {item.name: item.metadata["read"] for item in fields(cls) if item.metadata}
         values = {name: read(variables) for name, read in readers.items()}
         return cls(state_dir=state_dir, upload_dir=upload_dir, **values)
 

@@ -121,17 +121,17 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
         same step before those that change it, and the questions that stay open.
     """
     single = facts.steps.is_single
-    asked = [one for one in ADVISERS if not single or one.NAME not in _OF_STEPS]
+    asked = [module for module in ADVISERS if not single or module.NAME not in _OF_STEPS]
     answers = [adviser.advise(facts) for adviser in asked]
-    rated = [_rated(facts, one) for one in answers if isinstance(one, Finding)]
-    found = {one.advice: one for one in rated if _matters(one)}
+    rated = [_rated(facts, answer) for answer in answers if isinstance(answer, Finding)]
+    found = {finding.advice: finding for finding in rated if _matters(finding)}
     kept = [
-        _without_promise(facts, one) if is_unproven(facts, one) else one
-        for one in found.values()
-        if not _is_covered(one, found)
+        _without_promise(facts, finding) if is_unproven(facts, finding) else finding
+        for finding in found.values()
+        if not _is_covered(finding, found)
     ]
     kept.sort(key=_order)
-    return kept, [one for one in answers if isinstance(one, Unknown)]
+    return kept, [answer for answer in answers if isinstance(answer, Unknown)]
 
 
 def _order(finding: Finding) -> tuple[int, bool, bool, float]:
@@ -395,5 +395,5 @@ def _is_limited(estimate_pct: float | None, replayed_pct: float) -> bool:
 def _is_covered(finding: Finding, found: dict[str, Finding]) -> bool:
     others = (found[name] for name in finding.covered_by if name in found)
     return any(
-        (one.gain_pct or 0.0) >= COVERING_RATIO * (finding.gain_pct or 0.0) for one in others
+        (other.gain_pct or 0.0) >= COVERING_RATIO * (finding.gain_pct or 0.0) for other in others
     )

@@ -65,7 +65,7 @@ def kernel_items(facts: Facts, rows: Bool) -> tuple[Item, ...]:
         time, count = found.get(facts.names.short[code], (0, 0))
         total = time + int(work.duration_ns[here].sum())
         found[facts.names.short[code]] = (total, count + int(here.sum()))
-    ordered = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))[:MAX_ITEMS]
+    ordered = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))[:MAX_ITEMS]
     return tuple(Item("kernel", name, time, count) for name, (time, count) in ordered)
 
 

@@ -87,7 +87,7 @@ def _advice(facts: Facts) -> Text:
 
 
 def _proof(facts: Facts, total: int) -> Proof:
-    like = " OR ".join(f"o.op_node_type LIKE {quoted(one)}" for one in LOADER_PATTERNS)
+    like = " OR ".join(f"o.op_node_type LIKE {quoted(pattern)}" for pattern in LOADER_PATTERNS)
     pairs = ", ".join(f"({gpu.device}, {pid})" for gpu in facts.gpus for pid in gpu.processes)
     query = (
         f"{gpu_work(facts)}, loaders AS (SELECT u.device_id, j.start_time AS a, j.stop_time AS b"

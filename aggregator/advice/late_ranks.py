@@ -63,7 +63,7 @@ def _stalls(facts: Facts, late: RankWait) -> tuple[list[int], int]:
     The distance is 0 if there are fewer than three such steps, or if it is not constant.
     """
     steps = range(facts.steps.first, facts.steps.last + 1)
-    times = np.array([late.late_ns.get(one, 0) for one in steps])
+    times = np.array([late.late_ns.get(number, 0) for number in steps])
     rows = np.flatnonzero(times > max(STALL_RATIO * int(times.max(initial=0)), MIN_STALL_NS))
     distances = np.diff(rows)
     is_regular = len(distances) >= 2 and int(distances.min()) == int(distances.max()) > 1
@@ -97,7 +97,7 @@ def _problem(facts: Facts, late: RankWait, share: float) -> Text:
         "The ranks wait {share:.0f}% of the step for each other in collectives, {kept:.0f}% of "
         "that for rank {rank}",
         share=share,
-        kept=100.0 * late.kept_waiting_ns / sum(one.kept_waiting_ns for one in facts.rank_waits),
+        kept=100.0 * late.kept_waiting_ns / sum(wait.kept_waiting_ns for wait in facts.rank_waits),
         rank=late.rank,
     )
 
@@ -129,6 +129,6 @@ def _even_work() -> Text:
 def _evidence(facts: Facts) -> tuple[Item, ...]:
     names = {gpu.device: gpu.name for gpu in facts.gpus}
     ordered = sorted(facts.rank_waits, key=lambda rank: -rank.kept_waiting_ns)
-    gpus = (gpu_item(one.device, names.get(one.device, ""), None) for one in ordered[:1])
-    waits = (Item("rank", f"{one.rank}", one.kept_waiting_ns) for one in ordered[:5])
+    gpus = (gpu_item(wait.device, names.get(wait.device, ""), None) for wait in ordered[:1])
+    waits = (Item("rank", f"{wait.rank}", wait.kept_waiting_ns) for wait in ordered[:5])
     return (*waits, *gpus)

@@ -62,6 +62,6 @@ def in_tf32(facts: Facts) -> Bool:
 def all_gpus_have(facts: Facts, capability: tuple[int, int]) -> bool | None:
     """Return whether every GPU has at least a compute capability; None if unknown."""
     known = [gpu.capability for gpu in facts.gpus]
-    if not known or any(one is None for one in known):
+    if not known or any(value is None for value in known):
         return None
-    return all(one is not None and one >= capability for one in known)
+    return all(value is not None and value >= capability for value in known)

@@ -14,7 +14,7 @@ LEAST_BYTES = GIB // 2
 
 def advise(facts: Facts) -> Answer:
     """Find a cache whose free blocks are too small for later requests."""
-    found = [(_waste(one), one) for one in facts.memories]
+    found = [(_waste(recording), recording) for recording in facts.memories]
     waste, memory = max(found, key=lambda pair: pair[0], default=(0, None))
     if memory is None or waste < LEAST_BYTES:
         return None

@@ -14,9 +14,9 @@ LEAST_BYTES_PER_STEP = MIB  # Smaller growth takes tens of thousands of steps to
 def advise(facts: Facts) -> Answer:
     """Find allocations that every step adds and no later step releases."""
     found = [
-        (sum(size / steps for _, size, steps in one.growth), one)
-        for one in facts.memories
-        if one.growth
+        (sum(size / steps for _, size, steps in recording.growth), recording)
+        for recording in facts.memories
+        if recording.growth
     ]
     if not found:
         return None

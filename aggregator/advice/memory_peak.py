@@ -18,10 +18,10 @@ _HINTS = {
 
 def advise(facts: Facts) -> Answer:
     """Find a memory that is full or exhausted, and what would lower its peak most."""
-    full = [one for one in facts.memories if _is_full(one) and one.changes]
+    full = [recording for recording in facts.memories if _is_full(recording) and recording.changes]
     if not full:
         return None
-    memory = max(full, key=lambda one: (one.failures, one.peak_reserved, -one.recording))
+    memory = max(full, key=lambda item: (item.failures, item.peak_reserved, -item.recording))
     kind, size = next(iter(memory.kinds.items()))
     change, peak = memory.changes[0]
     return Finding(

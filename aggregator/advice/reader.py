@@ -150,8 +150,8 @@ def _read_loading(store: EventStore, steps: Steps) -> dict[int, Flattened]:
     calls = calls.rows(np.flatnonzero(is_loader[calls.op]))
     process = store.process_of_thread[calls.thread]
     return {
-        int(one): flatten(calls.start_ns[process == one], calls.end_ns[process == one])
-        for one in np.unique(process)
+        int(number): flatten(calls.start_ns[process == number], calls.end_ns[process == number])
+        for number in np.unique(process)
     }
 
 
@@ -161,7 +161,7 @@ def _read_waits(store: EventStore, steps: Steps) -> WaitingCalls:
     calls = store.calls((steps.api_low_ns, steps.api_high_ns))
     calls = calls.rows(np.flatnonzero(np.array([*waits, False], dtype=bool)[calls.name]))
     device_of = _device_of_process(store)
-    device = [device_of.get(one, NO_ROW) for one in calls.process.tolist()]
+    device = [device_of.get(number, NO_ROW) for number in calls.process.tolist()]
     return WaitingCalls(**vars(calls), device=np.array(device, dtype=np.int64))
 
 
@@ -236,7 +236,7 @@ def _read_ops(store: EventStore, aggr: int, steps: Steps) -> JudgedOps:
         if ops.eligible[row] and texts.get(text):
             shown[row] = min(shown.get(row, str(texts[text])), str(texts[text]))
     forward = enumerate(ops.forward.tolist())
-    shown |= {row: shown[one] for row, one in forward if row not in shown and one in shown}
+    shown |= {row: shown[twin] for row, twin in forward if row not in shown and twin in shown}
     fit = tuple(row[1] for row in store.values("ops", "id", "tc_fit"))
     return JudgedOps(**vars(ops), fit=fit, shapes=shown)
 

@@ -29,7 +29,7 @@ def advise(facts: Facts) -> Answer:
         if one := found[row]:
             experts.setdefault(one[1], set()).add(one[2])
     many = {name for name, numbers in experts.items() if len(numbers) >= MIN_EXPERTS}
-    rows = facts.kernels & facts.of_ops([bool(one and one[1] in many) for one in found])
+    rows = facts.kernels & facts.of_ops([bool(expert and expert[1] in many) for expert in found])
     waited = np.where(facts.launched_late, facts.gap_ns, 0)
     time_ns = float((facts.work.duration_ns + waited)[rows].sum())
     gain = GROUPED_RATIO * facts.share_pct(time_ns)

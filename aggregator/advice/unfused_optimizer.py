@@ -85,15 +85,15 @@ def _of_optimizer(facts: Facts) -> Bool:
     """
     names, ops = facts.ops.names, facts.ops
     found = [STEP.search(name) for name in names]
-    forward = [one == "fprop" or not one for one in ops.directions]
+    forward = [side == "fprop" or not side for side in ops.directions]
     closure = any(
         "Optimizer.step#" in name and direction == "bprop"
         for name, direction in zip(names, ops.directions, strict=True)
     )
     return facts.of_ops(
         [
-            bool(one) and is_forward and (not closure or kind.startswith("_f") or kind[-1:] == "_")
-            for one, is_forward, kind in zip(found, forward, ops.types, strict=True)
+            bool(hit) and is_forward and (not closure or kind.startswith("_f") or kind[-1:] == "_")
+            for hit, is_forward, kind in zip(found, forward, ops.types, strict=True)
         ]
     )
 

@@ -43,7 +43,7 @@ def advise(facts: Facts) -> Answer:
         return None
     # A compiled product may have the size already padded to a multiple of eight.
     padded = {-(-odd[row] // MULTIPLE) for row in ran}
-    size = min(one for one in odd.values() if -(-one // MULTIPLE) in padded)
+    size = min(length for length in odd.values() if -(-length // MULTIPLE) in padded)
     return Finding(
         advice=NAME,
         covered_by=("unaligned_shapes",),

@@ -122,7 +122,7 @@ def _divided(
                 known[start, stop] = _best_candidate(distances, start, stop)
         if not parts:
             return found
-        candidate = max((known[part] for part in parts), key=lambda one: one.divergence)
+        candidate = max((known[part] for part in parts), key=lambda item: item.divergence)
         p = p_value(candidate, bounds)
         if not p <= max_p_value:
             return found

@@ -30,7 +30,9 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         "classes": _classes(comparison.classes, rows, times),
         "causes": _causes(comparison.causes),
         "rows": [_row(row, pair) for row, pair in zip(rows, times, strict=True)],
-        "setup": [{"key": one.key, "base": one.base, "new": one.new} for one in comparison.setup],
+        "setup": [
+            {"key": item.key, "base": item.base, "new": item.new} for item in comparison.setup
+        ],
     }
 
 
@@ -50,7 +52,7 @@ def _values(pair: tuple[int, int]) -> dict[str, Any]:
 
 def _classes(classes: Sequence[Change], rows: Sequence[Row], times: Times) -> list[dict[str, Any]]:
     """Sums of the rounded rows, so that the rows of a class add up to the class."""
-    sums = {one.name: (0, 0) for one in classes}
+    sums = {change.name: (0, 0) for change in classes}
     for row, (base, new) in zip(rows, times, strict=True):
         before = sums.get(row.kind, (0, 0))
         sums[row.kind] = (before[0] + base, before[1] + new)
@@ -58,8 +60,8 @@ def _classes(classes: Sequence[Change], rows: Sequence[Row], times: Times) -> li
 
 
 def _causes(causes: Sequence[Change]) -> list[dict[str, Any]]:
-    times = _times([one.base_ns for one in causes], [one.new_ns for one in causes])
-    return [{"cause": one.name, **_values(pair)} for one, pair in zip(causes, times, strict=True)]
+    times = _times([row.base_ns for row in causes], [row.new_ns for row in causes])
+    return [{"cause": row.name, **_values(pair)} for row, pair in zip(causes, times, strict=True)]
 
 
 def _side(side: Side, step: int) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def _side(side: Side, step: int) -> dict[str, Any]:
         "median_ns": round(side.median_ns),
         "iterations": side.iterations,
         "captures": len(side.captures),
-        "sources": [_capture(one) for one in side.captures],
+        "sources": [_capture(capture) for capture in side.captures],
     }
 
 

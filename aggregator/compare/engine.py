@@ -64,14 +64,14 @@ def compare(
         new: Captures of the new side.
         is_one_capture: Both sides are parts of the same run.
     """
-    sides = Side(tuple(one.capture for one in base)), Side(tuple(one.capture for one in new))
+    sides = Side(tuple(run.capture for run in base)), Side(tuple(run.capture for run in new))
     targets = match_ops(_all_ops(base), _all_ops(new))
     cells = list(_collect(base, new, targets).values())
     times = (
-        _times(base, [one.base for one in cells]),
-        _times(new, [one.new for one in cells]),
+        _times(base, [cell.base for cell in cells]),
+        _times(new, [cell.new for cell in cells]),
     )
-    is_device = np.array([one.kind < BUSY_CLASSES for one in cells])
+    is_device = np.array([cell.kind < BUSY_CLASSES for cell in cells])
     doubts = judge_rows(
         times[0].samples, times[1].samples, is_device, is_one_capture=is_one_capture
     )
@@ -92,7 +92,7 @@ def compare(
         new=sides[1],
         judgement=judgement,
         classes=_changes(times, [row.kind for row in rows], CLASSES),
-        causes=_changes(times, [one.cause for one in cells]),
+        causes=_changes(times, [cell.cause for cell in cells]),
         rows=tuple(rows[row] for row in order),
         setup=differences(base, new),
         headline="",
@@ -317,5 +317,5 @@ def _changes(
         for name, (before, after) in sums.items()
     ]
     if not order:
-        changes.sort(key=lambda one: (-abs(one.difference_ns), one.name))
+        changes.sort(key=lambda item: (-abs(item.difference_ns), item.name))
     return tuple(changes)

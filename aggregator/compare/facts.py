@@ -137,7 +137,7 @@ def _matrix_type(times: Counter[str]) -> str:
         traits = kernel_traits(name)
         if traits.is_clear and traits.may_multiply and not traits.is_helper:
             by_type[traits.element_types.read] += time_ns
-    largest = max(by_type, key=lambda one: (by_type[one], one), default="")
+    largest = max(by_type, key=lambda item: (by_type[item], item), default="")
     return largest if 2 * by_type[largest] > by_type.total() else ""
 
 

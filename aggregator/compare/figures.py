@@ -22,9 +22,9 @@ def draw(comparison: Comparison, name: str, row: int = 0, theme: Theme = Theme.L
 def _changes(changes: Sequence[Change], theme: Theme) -> Figure:
     return step_changes(
         {
-            "name": [one.name for one in changes],
-            "base_ns": [float(one.base_ns) for one in changes],
-            "new_ns": [float(one.new_ns) for one in changes],
+            "name": [change.name for change in changes],
+            "base_ns": [float(change.base_ns) for change in changes],
+            "new_ns": [float(change.new_ns) for change in changes],
         },
         theme,
     )

@@ -26,7 +26,7 @@ def headline(comparison: Comparison, without_loop: Sequence[str] = ()) -> Compar
         without_loop: Captures that have no steps whose length could be compared.
     """
     sentences = [_shares(comparison, without_loop) if without_loop else _step(comparison)]
-    settings = [one for one in comparison.setup if one.base and one.new and one.key not in MINOR]
+    settings = [row for row in comparison.setup if row.base and row.new and row.key not in MINOR]
     if settings:
         sentences.append(_settings(settings))
     return replace(comparison, headline=" ".join(sentences))
@@ -70,11 +70,11 @@ def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
     """What can be compared where a whole profile counts as one step."""
     base, new = comparison.base.step_ns, comparison.new.step_ns
     shares = [
-        (one.name, one.base_ns / base * 100, one.new_ns / new * 100)
-        for one in comparison.causes
+        (cause.name, cause.base_ns / base * 100, cause.new_ns / new * 100)
+        for cause in comparison.causes
         if base and new
     ]
-    shares.sort(key=lambda one: -abs(one[2] - one[1]))
+    shares.sort(key=lambda item: -abs(item[2] - item[1]))
     return say(
         "The lengths of the steps cannot be compared: no loop was found in {names}, so its whole "
         "profile counts as one step. Shares of the time can: {shares}.",
@@ -89,8 +89,8 @@ def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
 def _settings(settings: Sequence[Setting]) -> Text:
     values: dict[str, Any] = {
         "settings": "; ".join(
-            f"{one.key} {_short(one.base)} -> {_short(one.new)}"
-            for one in settings[:_MOST_SETTINGS]
+            f"{setting.key} {_short(setting.base)} -> {_short(setting.new)}"
+            for setting in settings[:_MOST_SETTINGS]
         )
     }
     if len(settings) <= _MOST_SETTINGS:
@@ -119,10 +119,10 @@ def _doubt(judgement: Judgement) -> str:
 
 
 def _causes(causes: Sequence[Change]) -> str:
-    largest = max((abs(one.difference_ns) for one in causes), default=Fraction())
-    named = [one for one in causes if abs(one.difference_ns) >= _LEAST_SHARE * largest]
-    named = [one for one in named if one.difference_ns][:_MOST_CAUSES]
-    listed = ", ".join(f"{one.name} {_signed(one.difference_ns)} ms" for one in named)
+    largest = max((abs(cause.difference_ns) for cause in causes), default=Fraction())
+    named = [cause for cause in causes if abs(cause.difference_ns) >= _LEAST_SHARE * largest]
+    named = [cause for cause in named if cause.difference_ns][:_MOST_CAUSES]
+    listed = ", ".join(f"{cause.name} {_signed(cause.difference_ns)} ms" for cause in named)
     return listed or say("none")
 
 

@@ -103,7 +103,7 @@ def databases_of(folder: Path) -> list[Path]:
             hint=say("Name a folder that holds databases or summaries of one program over time."),
         )
     found = sorted(
-        one for one in folder.rglob("*") if one.name.endswith(_SUFFIXES) and one.is_file()
+        path for path in folder.rglob("*") if path.name.endswith(_SUFFIXES) and path.is_file()
     )
     if len(found) > MOST_DATABASES:
         raise UsageError(
@@ -172,9 +172,9 @@ def read_history(files: Sequence[tuple[str, Path]], read: ReadEntry = read_entry
     """
     with ThreadPoolExecutor(max_workers=2) as pool:
         found = list(pool.map(read, *zip(*files, strict=True))) if files else []
-    entries = [one for one in found if isinstance(one, HistoryEntry)]
-    entries.sort(key=lambda one: (one.order_ns, one.capture.name))
-    skipped = tuple(one for one in found if isinstance(one, Skipped))
+    entries = [entry for entry in found if isinstance(entry, HistoryEntry)]
+    entries.sort(key=lambda item: (item.order_ns, item.capture.name))
+    skipped = tuple(entry for entry in found if isinstance(entry, Skipped))
     if not entries:
         raise ProfileError(
             say(
@@ -183,20 +183,20 @@ def read_history(files: Sequence[tuple[str, Path]], read: ReadEntry = read_entry
             ),
             hint=skipped[0].reason if skipped else say("Import profiles with dlprof first."),
         )
-    captures = tuple(one.capture for one in entries)
+    captures = tuple(entry.capture for entry in entries)
     return History(captures, tuple(_trends(entries)), skipped)
 
 
 def to_document(history: History) -> dict[str, Any]:
     """The history as plain data, as the command and the REST API give it."""
     return {
-        "captures": [vars(one) for one in history.captures],
+        "captures": [vars(capture) for capture in history.captures],
         "trends": [
             {
-                "kind": one.kind,
-                "name": one.name,
-                "direction": one.direction,
-                "values_ns": [round(value) for value in one.values_ns],
+                "kind": trend.kind,
+                "name": trend.name,
+                "direction": trend.direction,
+                "values_ns": [round(value) for value in trend.values_ns],
                 "change_points": [
                     {
                         "index": point.index,
@@ -205,20 +205,20 @@ def to_document(history: History) -> dict[str, Any]:
                         "after_ns": round(point.after),
                         "p_value": point.p_value,
                     }
-                    for point in one.change_points
+                    for point in trend.change_points
                 ],
             }
-            for one in history.trends
+            for trend in history.trends
         ],
-        "skipped": [vars(one) for one in history.skipped],
+        "skipped": [vars(file) for file in history.skipped],
     }
 
 
 def _trends(entries: Sequence[HistoryEntry]) -> Iterator[Trend]:
-    steps = [one.capture.step_ns for one in entries]
+    steps = [entry.capture.step_ns for entry in entries]
     yield _trend("step", "step", "", steps, _changes)
     for kind, name in enumerate(CLASSES):
-        values = [one.classes_ns[kind] for one in entries]
+        values = [entry.classes_ns[kind] for entry in entries]
         if any(values):
             yield _trend("class", name, "", values, _changes)
     for (name, direction), values in _times_of_ops(entries, steps):
@@ -252,9 +252,9 @@ def _times_of_ops(
 ) -> list[tuple[tuple[str, str], list[float]]]:
     """Times of each op, largest first; an op that a capture lacks owns nothing there."""
     listed = []
-    for key in {key for one in entries for key in one.ops_ns}:
-        values = [one.ops_ns.get(key, 0.0) for one in entries]
+    for key in {key for entry in entries for key in entry.ops_ns}:
+        values = [entry.ops_ns.get(key, 0.0) for entry in entries]
         shares = (value / step for value, step in zip(values, steps, strict=True) if step)
         if max(shares, default=0.0) >= _LEAST_SHARE:
             listed.append((key, values))
-    return sorted(listed, key=lambda one: (-sum(one[1]), one[0]))
+    return sorted(listed, key=lambda item: (-sum(item[1]), item[0]))

@@ -26,9 +26,9 @@ def to_markdown(comparison: Comparison) -> str:
     if comparison.setup:
         lines += ["", "| What else differs | base | new |", "|---|---|---|"]
         lines += [
-            f"| {escaped(one.key)} | {escaped(one.base or 'not recorded')} |"
-            f" {escaped(one.new or 'not recorded')} |"
-            for one in comparison.setup
+            f"| {escaped(setting.key)} | {escaped(setting.base or 'not recorded')} |"
+            f" {escaped(setting.new or 'not recorded')} |"
+            for setting in comparison.setup
         ]
     lines += ["", *_classes(comparison), "", *_rows(comparison.rows)]
     return "\n".join(lines) + "\n"
@@ -50,9 +50,9 @@ def _line(name: str, base: int, new: int, verdict: str = "") -> str:
 
 def _classes(comparison: Comparison) -> list[str]:
     changes = comparison.classes
-    times = rounded_pairs([(one.base_ns, one.new_ns) for one in changes])
+    times = rounded_pairs([(change.base_ns, change.new_ns) for change in changes])
     lines = _head("Class")
-    lines += [_line(one.name, *pair) for one, pair in zip(changes, times, strict=True) if any(pair)]
+    lines += [_line(row.name, *pair) for row, pair in zip(changes, times, strict=True) if any(pair)]
     base, new = sum(pair[0] for pair in times), sum(pair[1] for pair in times)
     return [*lines, _line("**Step**", base, new, str(comparison.judgement.verdict))]
 

@@ -135,7 +135,7 @@ class _Matcher:
         base_parts = [part for name, part in base.parts.items() if name not in new.parts]
         new_parts = [part for name, part in new.parts.items() if name not in base.parts]
         for key in (_Node.content, _template):
-            pairs = _aligned([key(one) for one in base_parts], [key(one) for one in new_parts])
+            pairs = _aligned([key(node) for node in base_parts], [key(node) for node in new_parts])
             parts += [(base_parts[a], new_parts[b]) for a, b in pairs]
             base_parts = _without(base_parts, [a for a, _ in pairs])
             new_parts = _without(new_parts, [b for _, b in pairs])
@@ -176,7 +176,7 @@ class _Matcher:
 
     def finish(self, left: _Left) -> None:
         """Place the ops that found no module in common but the whole program."""
-        matched = sum(one.match is not Match.MODULE for one in self.found.base.values())
+        matched = sum(pair.match is not Match.MODULE for pair in self.found.base.values())
         if left[0] and left[1] and min(map(len, left)) > matched:
             self._sum(ROOT, left)
             return
@@ -203,7 +203,7 @@ def _aligned(base: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[in
     if not base or not new:
         return []
     blocks = SequenceMatcher(None, base, new, autojunk=False).get_matching_blocks()
-    return [(one.a + step, one.b + step) for one in blocks for step in range(one.size)]
+    return [(block.a + step, block.b + step) for block in blocks for step in range(block.size)]
 
 
 def _alike(base: _Node, new: _Node) -> bool:

@@ -68,9 +68,9 @@ def _setup(comparison: Comparison) -> list[str]:
     if not comparison.setup:
         return ["<p>No difference of the set-up was recorded.</p>"]
     rows = [
-        f"<tr><td>{escape(one.key)}</td><td>{escape(one.base or 'not recorded')}</td>"
-        f"<td>{escape(one.new or 'not recorded')}</td></tr>"
-        for one in comparison.setup
+        f"<tr><td>{escape(setting.key)}</td><td>{escape(setting.base or 'not recorded')}</td>"
+        f"<td>{escape(setting.new or 'not recorded')}</td></tr>"
+        for setting in comparison.setup
     ]
     head = "<tr><th>What else differs</th><th>base</th><th>new</th></tr>"
     return [f"<table>{head}{''.join(rows)}</table>"]

@@ -45,18 +45,18 @@ class Module:
 
 def waterfall(comparison: Comparison) -> str:
     """From the base step, class by class, to the new step."""
-    changes = [one for one in comparison.classes if one.base_ns or one.new_ns]
-    shown_as = rounded_pairs([(one.base_ns, one.new_ns) for one in changes])
+    changes = [change for change in comparison.classes if change.base_ns or change.new_ns]
+    shown_as = rounded_pairs([(change.base_ns, change.new_ns) for change in changes])
     edges = [comparison.base.step_ns]
-    for one in changes:
-        edges.append(edges[-1] + one.difference_ns)
+    for change in changes:
+        edges.append(edges[-1] + change.difference_ns)
     widest = max([*edges, comparison.new.step_ns, Fraction(1)])
     scale = (WIDTH - _LABEL - 110) / float(widest)
     base, new = (sum(column) for column in zip(*shown_as, strict=True)) if shown_as else (0, 0)
     bars = [("base step", Fraction(), edges[0], "total", f"{base / 1e3:.3f}")]
-    for one, (start, stop), pair in zip(changes, pairwise(edges), shown_as, strict=True):
+    for change, (start, stop), pair in zip(changes, pairwise(edges), shown_as, strict=True):
         kind = "slower" if stop > start else "faster"
-        bars.append((one.name, start, stop, kind, f"{(pair[1] - pair[0]) / 1e3:+.3f}"))
+        bars.append((change.name, start, stop, kind, f"{(pair[1] - pair[0]) / 1e3:+.3f}"))
     bars.append(("new step", Fraction(), edges[-1], "total", f"{new / 1e3:.3f}"))
     parts = []
     for number, (name, start, stop, kind, shown) in enumerate(bars):
@@ -100,7 +100,7 @@ def module_sums(comparison: Comparison) -> list[dict[str, Any]]:
 def icicle(comparison: Comparison) -> str:
     """Modules side by side, as wide as their time, colored by how they changed."""
     root = module_tree(comparison)
-    largest = max((abs(one.new_ns - one.base_ns) for one in root.parts.values()), default=0)
+    largest = max((abs(part.new_ns - part.base_ns) for part in root.parts.values()), default=0)
     parts: list[str] = []
     scale = WIDTH / float(root.weight_ns or 1)
     _boxes(root, 0.0, 0, scale, float(largest) or 1.0, parts)
@@ -133,7 +133,7 @@ def _boxes(
         f'<rect class="{kind}" {frame} fill-opacity="{opacity:.3f}"/>'
         f'<text x="{x + 4:.2f}" y="{y + 16}">{escape(label)}</text></g>'
     )
-    for part in sorted(module.parts.values(), key=lambda one: (-one.weight_ns, one.name)):
+    for part in sorted(module.parts.values(), key=lambda item: (-item.weight_ns, item.name)):
         _boxes(part, x, depth + 1, scale, largest, parts)
         x += float(part.weight_ns) * scale
 

@@ -80,18 +80,18 @@ class Side:
     @property
     def step_ns(self) -> Fraction:
         """Mean over all iterations of all captures. Unit: ns."""
-        total = sum(int(one.lengths_ns.sum()) for one in self.captures)
+        total = sum(int(capture.lengths_ns.sum()) for capture in self.captures)
         return Fraction(total, self.iterations)
 
     @property
     def median_ns(self) -> float:
         """Median of all iterations of all captures. Unit: ns."""
-        return float(np.median(np.concatenate([one.lengths_ns for one in self.captures])))
+        return float(np.median(np.concatenate([capture.lengths_ns for capture in self.captures])))
 
     @property
     def iterations(self) -> int:
         """Compared iterations of all captures."""
-        return sum(len(one.lengths_ns) for one in self.captures)
+        return sum(len(capture.lengths_ns) for capture in self.captures)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ def to_text(comparison: Comparison, most_rows: int = MOST_ROWS) -> str:
     if comparison.setup:
         lines += ["", "What else differs"]
         lines += [
-            f"  {one.key}: {one.base or 'not recorded'} -> {one.new or 'not recorded'}"
-            for one in comparison.setup
+            f"  {setting.key}: {setting.base or 'not recorded'} -> {setting.new or 'not recorded'}"
+            for setting in comparison.setup
         ]
     lines += ["", *_changes("class", comparison.classes)]
     lines += ["", *_changes("cause", comparison.causes)]
@@ -46,7 +46,7 @@ def _sides(comparison: Comparison) -> list[str]:
 
 
 def _side(title: str, side: Side) -> str:
-    names = ", ".join(f"{one.name} (iterations {one.first} to {one.last})" for one in side.captures)
+    names = ", ".join(f"{run.name} (iterations {run.first} to {run.last})" for run in side.captures)
     mean, median = float(side.step_ns) / 1e6, side.median_ns / 1e6
     return f"{title}: mean {mean:.3f} ms, median {median:.3f} ms, {side.iterations} steps: {names}"
 
@@ -54,8 +54,8 @@ def _side(title: str, side: Side) -> str:
 def _times(changes: Sequence[Change | Row]) -> list[tuple[int, int]]:
     """Both columns in units, each with the rounded sum as its sum."""
     columns = (
-        rounded([one.base_ns for one in changes], _UNIT_NS),
-        rounded([one.new_ns for one in changes], _UNIT_NS),
+        rounded([change.base_ns for change in changes], _UNIT_NS),
+        rounded([change.new_ns for change in changes], _UNIT_NS),
     )
     return list(zip(*columns, strict=True))
 
@@ -72,7 +72,7 @@ def _head(title: str) -> str:
 def _changes(title: str, changes: Sequence[Change]) -> list[str]:
     pairs = _times(changes)
     lines = [_head(title)]
-    lines += [_line(pair, one.name) for pair, one in zip(pairs, changes, strict=True) if any(pair)]
+    lines += [_line(pair, row.name) for pair, row in zip(pairs, changes, strict=True) if any(pair)]
     return [*lines, _line(_sum(pairs), "step")]
 
 

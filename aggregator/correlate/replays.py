@@ -185,14 +185,14 @@ def _sources(
     codes = [code_of.setdefault(path, len(code_of)) for path in instances.paths]
     parts[0]["path"] = np.array(codes, dtype=np.int32)[instances.path]
     first = len(instances)
-    for one in captured:
-        part = {name: getattr(one, name) for name in ROW_COLUMNS}
-        codes = [code_of.setdefault(path, len(code_of)) for path in one.paths]
-        part["path"] = np.array(codes, dtype=np.int32)[one.path]
-        part["forward"] = np.where(one.forward >= 0, one.forward + first, -1).astype(np.int32)
+    for graph in captured:
+        part = {name: getattr(graph, name) for name in ROW_COLUMNS}
+        codes = [code_of.setdefault(path, len(code_of)) for path in graph.paths]
+        part["path"] = np.array(codes, dtype=np.int32)[graph.path]
+        part["forward"] = np.where(graph.forward >= 0, graph.forward + first, -1).astype(np.int32)
         parts.append(part)
-        call_instance.append(one.call_instance.astype(np.int64) + first)
-        first += len(one)
+        call_instance.append(graph.call_instance.astype(np.int64) + first)
+        first += len(graph)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in ROW_COLUMNS}
     return columns, np.concatenate(call_instance), tuple(code_of)
 
@@ -355,7 +355,7 @@ def _by_order(profile: Profile, call: Int32, replayed: Integers, alike: Integers
     for launch in np.split(rows, edges):
         found = captures.get(kernels.long_name[launch].astype(np.int32).tobytes(), [])
         if found:
-            same = all(np.array_equal(alike[one], alike[found[0]]) for one in found[1:])
+            same = all(np.array_equal(alike[row], alike[found[0]]) for row in found[1:])
             result[launch] = found[0] if same else _SEVERAL
     return [result]
 

@@ -57,13 +57,13 @@ class CallDescriber:
         self._kernels = kernels
         self._compiled = list(meaning.compiled)  # Rows of the names.
         # A cast to float32 names only the type written; under autocast it reads a 16-bit type.
-        halves = {"float16", "bfloat16"} & {one.read for one in kernels.types}
+        halves = {"float16", "bfloat16"} & {element.read for element in kernels.types}
         self._cast_read = 2.0 if halves else None
 
     def types_code(self, types: Int64) -> Int64:
         """A number per distinct element types; -1: unknown."""
         codes: dict[ElementTypes, int] = {}
-        of_row = [codes.setdefault(one, len(codes)) for one in self._kernels.types]
+        of_row = [codes.setdefault(element, len(codes)) for element in self._kernels.types]
         result: Int64 = np.where(types >= 0, np.array(of_row, dtype=np.int64)[types], -1)
         return result
 

@@ -258,7 +258,7 @@ def _any(values: Bool, heads: Int64) -> Bool:
 
 def _gradients(gradient: Integers, heads: Int64) -> Int64:
     """Split products and grouped convolutions run several kernels for one gradient."""
-    named = [_any(gradient == one, heads) for one in (OF_INPUT, OF_WEIGHT)]
+    named = [_any(gradient == side, heads) for side in (OF_INPUT, OF_WEIGHT)]
     return _sum((gradient == OTHER).astype(np.int64), heads) + named[0] + named[1]
 
 
@@ -278,7 +278,7 @@ def _types_of_collectives(
     row = np.maximum(result, 0)
     has = (calls.position >= 0) & (calls.shapes >= 0)
     rows = np.flatnonzero(has & calls.communicates & ~kernels.is_known[row])
-    same = np.array([one.read == one.write != "" for one in kernels.types], dtype=bool)
+    same = np.array([element.read == element.write != "" for element in kernels.types], dtype=bool)
     sources = np.flatnonzero(has & ~calls.communicates & (result >= 0) & same[row])
     if not len(rows) or not len(sources):
         return result

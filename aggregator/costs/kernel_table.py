@@ -52,7 +52,7 @@ def kernel_table(profile: Profile) -> KernelTable:
     return KernelTable(
         of_kernel=of_kernel.astype(np.int64),
         types=types,
-        is_known=np.array([bool(one.read or one.write) for one in types]),
+        is_known=np.array([bool(element.read or element.write) for element in types]),
         gradient=np.array([_gradient(name) for name in names], dtype=np.int8),
         multiplies=np.array([kernel_traits(name).may_multiply for name in names], dtype=bool),
         uses_tc=tensor_core_kernels(names, capabilities or [None]) == 1,
@@ -70,13 +70,13 @@ def _gradient(name: str) -> int:
 def _cudnn_halves(names: list[str], types: list[ElementTypes]) -> tuple[ElementTypes, ...]:
     """Resolve ``f16`` in generated kernels of cuDNN, either 16-bit type, by the other kernels."""
     either = [
-        "cudnn_generated" in name and one.read == "float16"
-        for name, one in zip(names, types, strict=True)
+        "cudnn_generated" in name and element.read == "float16"
+        for name, element in zip(names, types, strict=True)
     ]
-    others = {one.read for one, is_either in zip(types, either, strict=True) if not is_either}
+    others = {kind.read for kind, is_either in zip(types, either, strict=True) if not is_either}
     if "bfloat16" not in others or "float16" in others:
         return tuple(types)
     bfloat16 = ElementTypes("bfloat16", "bfloat16")
     return tuple(
-        bfloat16 if is_either else one for one, is_either in zip(types, either, strict=True)
+        bfloat16 if is_either else element for element, is_either in zip(types, either, strict=True)
     )

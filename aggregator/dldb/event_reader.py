@@ -181,7 +181,7 @@ class EventRows:
     def same_call(self, op: int, other: int, op_call: int) -> tuple[int, int, int] | None:
         """Read the place of the execution of another op that was called as often as this one."""
         count = "SELECT count(*) FROM op_instances WHERE op = ?"
-        mine, others = (self._connection.execute(count, (one,)).fetchone() for one in (op, other))
+        mine, others = (self._connection.execute(count, (name,)).fetchone() for name in (op, other))
         if tuple(mine) != tuple(others):
             return None
         start, _ = self._times_of(op_call)

@@ -128,10 +128,10 @@ def _steps(number: int, memory: DeviceMemory) -> Table:
         "memory_steps",
         {
             "recording": [number] * len(peaks),
-            "step": [one.step for one in peaks],
-            "first_event": [first[one.step] for one in peaks],
-            "peak_event": [one.event for one in peaks],
-            "peak_allocated": [one.allocated_bytes for one in peaks],
+            "step": [peak.step for peak in peaks],
+            "first_event": [first[peak.step] for peak in peaks],
+            "peak_event": [peak.event for peak in peaks],
+            "peak_allocated": [peak.allocated_bytes for peak in peaks],
         },
     )
 
@@ -140,9 +140,9 @@ def _growth(number: int, memory: DeviceMemory) -> Table:
     found = leaks(memory)
     columns: dict[str, list[Any]] = {
         "recording": [number] * len(found),
-        "name": [one.name for one in found],
-        "bytes": [one.bytes for one in found],
-        "steps": [one.steps for one in found],
+        "name": [leak.name for leak in found],
+        "bytes": [leak.bytes for leak in found],
+        "steps": [leak.steps for leak in found],
     }
     return Table("memory_growth", columns, is_optional=True)
 
@@ -151,8 +151,8 @@ def _changes(number: int, memory: DeviceMemory) -> Table:
     found = usual_changes(memory)
     columns: dict[str, list[Any]] = {
         "recording": [number] * len(found),
-        "change": [one.change for one in found],
-        "peak_allocated": [one.peak_allocated_bytes for one in found],
+        "change": [outcome.change for outcome in found],
+        "peak_allocated": [outcome.peak_allocated_bytes for outcome in found],
     }
     return Table("memory_changes", columns, is_optional=True)
 
@@ -186,7 +186,7 @@ def _allocations(number: int, memory: DeviceMemory, used: Int64, first_row: int)
             "module": whose.module[part],
             "op": whose.op[part],
         }
-        found = {name: one.astype(np.int64) for name, one in columns.items()}
+        found = {name: column.astype(np.int64) for name, column in columns.items()}
         yield Table("memory_allocations", found)
 
 

@@ -40,7 +40,7 @@ def read_devices(file: Path) -> tuple[DeviceMemory, ...]:
     if not is_own_database(file):
         return analyze(read_memory(file))
     with open_database(file) as dldb, reading_errors(file):
-        found = tuple(one.memory for one in read_recordings(dldb.connection))
+        found = tuple(recording.memory for recording in read_recordings(dldb.connection))
     if not found:
         raise UnsupportedProfileError(
             say("'{file}' holds no recording of GPU memory.", file=file),
@@ -110,7 +110,7 @@ def read_recordings(connection: sqlite3.Connection) -> tuple[Recording, ...]:
     # The rows of a recording follow each other, in the order of recordings.
     low, high = (np.searchsorted(columns[0], numbers, side) for side in ("left", "right"))
     return tuple(
-        _read(connection, tuple(row), [one[first:last] for one in columns[1:]])
+        _read(connection, tuple(row), [column[first:last] for column in columns[1:]])
         for row, first, last in zip(found, low.tolist(), high.tolist(), strict=True)
     )
 
@@ -223,5 +223,5 @@ def _read_stacks(connection: sqlite3.Connection, recording: int) -> Stacks:
     frames = [tuple(row) for row in connection.execute(query, (recording,))]
     names, files, lines = zip(*frames, strict=True) if frames else ((), (), ())
     texts = _column(connection, "SELECT frames FROM memory_stacks", recording, "number")
-    stacks = tuple(tuple(int(one) for one in json.loads(text)) for text in texts)
+    stacks = tuple(tuple(int(number) for number in json.loads(text)) for text in texts)
     return Stacks(names, files, lines, stacks)

@@ -175,9 +175,9 @@ class Table:
         self, name: str, columns: Mapping[str, Column | Value], *, is_optional: bool = False
     ) -> None:
         """Repeat single values."""
-        lengths = (len(one) for one in columns.values() if not isinstance(one, Value))
+        lengths = (len(column) for column in columns.values() if not isinstance(column, Value))
         count = next(lengths, 1)
-        full = {key: _repeated(one, count) for key, one in columns.items()}
+        full = {key: _repeated(column, count) for key, column in columns.items()}
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "columns", full)
         object.__setattr__(self, "is_optional", is_optional)
@@ -243,7 +243,9 @@ class BulkWriter:
 def _arrow(column: Column) -> pa.Array:
     if isinstance(column, np.ndarray):
         return from_numpy(column.astype(np.int64) if column.dtype == np.bool_ else column)
-    return from_values([one.tobytes() if isinstance(one, np.ndarray) else one for one in column])
+    return from_values(
+        [cell.tobytes() if isinstance(cell, np.ndarray) else cell for cell in column]
+    )
 
 
 @contextmanager
@@ -364,7 +366,7 @@ def _texts_of(table: Table) -> dict[str, Text]:
     """The sentences in a table's rows, each once."""
     columns = (column for column in table.columns.values() if not isinstance(column, np.ndarray))
     worded = (column for column in columns if Text in set(map(type, column)))
-    return {str(one): one for column in worded for one in column if isinstance(one, Text)}
+    return {str(cell): cell for column in worded for cell in column if isinstance(cell, Text)}
 
 
 def _plain(column: Column) -> Sequence[object]:

@@ -169,4 +169,4 @@ def stacked(parts: Sequence[Shaped]) -> Shaped:
     """Join columns of one class, one part after the other."""
     kind = type(parts[0])
     names = [column.name for column in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})
+    return kind(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

@@ -342,14 +342,14 @@ def join_ranks(ranks: Sequence[Cycles]) -> Cycles | None:
     Returns:
         None if the ranks have different numbers of turns.
     """
-    if len({len(one.start_ns) for one in ranks}) != 1:
+    if len({len(rank.start_ns) for rank in ranks}) != 1:
         return None
     starts, hosts, marks, ends = (
-        np.stack([getattr(one, name) for one in ranks])
+        np.stack([getattr(rank, name) for rank in ranks])
         for name in ("start_ns", "host_ns", "mark_ns", "end_ns")
     )
     work, is_step, is_next, is_short = (
-        np.stack([getattr(one, name) for one in ranks])
+        np.stack([getattr(rank, name) for rank in ranks])
         for name in ("work", "is_step", "is_next", "is_short")
     )
     return Cycles(

@@ -98,7 +98,9 @@ class EventStore:
         missing = [name for name in names if (table, name) not in self._columns]
         if missing:
             found = self._tables.integers(table, missing)
-            self._columns |= {(table, name): one for name, one in zip(missing, found, strict=True)}
+            self._columns |= {
+                (table, name): data for name, data in zip(missing, found, strict=True)
+            }
         return [self._columns[table, name] for name in names]
 
     def values(self, table: str, *names: str) -> list[tuple[Any, ...]]:

@@ -145,4 +145,4 @@ def _list(value: Any) -> list[Any]:
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in _list(value) if isinstance(one, str)]
+    return [item for item in _list(value) if isinstance(item, str)]

@@ -88,7 +88,7 @@ def _vllm(found: re.Match[str]) -> PhaseName | None:
 
 def _fields(found: re.Match[str]) -> PhaseName | None:
     """A step with its figures by name; ``p`` are requests in prefill, among those that decode."""
-    value = {one["name"]: int(one["value"]) for one in _FIELD.finditer(found["fields"])}
+    value = {match["name"]: int(match["value"]) for match in _FIELD.finditer(found["fields"])}
     batch = value.get("bs", 0)
     phase = _MODES.get(found["mode"]) if found["mode"] else found["name"]
     if phase is None or not batch:

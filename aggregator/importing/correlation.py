@@ -217,7 +217,7 @@ def _framework_ops(
         profile.release_range_times()
         release_memory()
     instances, replayed = add_replays(
-        profile, instances, [_captured(one, meaning, domain) for one in profile.captures], calls
+        profile, instances, [_captured(graph, meaning, domain) for graph in profile.captures], calls
     )
     work = correlate_work(profile, instances, calls, replayed)
     release_memory()
@@ -248,11 +248,11 @@ def _framework_ops(
 def _grade_aligned(profile: Profile, instances: Instances) -> None:
     """Lower the evidence of instances in steps that got their names from other steps."""
     process = profile.thread_process[instances.thread]
-    for one, times in profile.unmarked.items():
+    for loop, times in profile.unmarked.items():
         start = instances.start_ns
         # Odd positions lie between the begin and the end of a time without markers.
         inside = np.searchsorted(times.ravel(), start, side="right") % 2 == 1
-        rows = inside & (process == one) & (instances.evidence < Evidence.ALIGNED)
+        rows = inside & (process == loop) & (instances.evidence < Evidence.ALIGNED)
         instances.evidence[rows] = Evidence.ALIGNED
 
 

@@ -42,7 +42,7 @@ def find_recordings(source: Path, profile: Profile) -> tuple[Recording, ...]:
             )
             profile.warnings.append(ProfileWarning("MEMORY", text, 1))
             continue
-        found += [recorded(one, file, profile.session.start_utc_ns) for one in devices]
+        found += [recorded(device, file, profile.session.start_utc_ns) for device in devices]
     return tuple(found)
 
 

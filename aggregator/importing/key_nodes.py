@@ -159,9 +159,9 @@ class _Choice:
     def members(self, *kinds: Kind) -> list[Candidate]:
         """Candidates of some kinds that occur once in each step of the chosen loop."""
         return [
-            one
-            for one in self.candidates
-            if one.kind in kinds and self.loops.are_one_loop(self.best.name, one.name)
+            candidate
+            for candidate in self.candidates
+            if candidate.kind in kinds and self.loops.are_one_loop(self.best.name, candidate.name)
         ]
 
     def stops_of(self, name: str) -> KeyNode:
@@ -215,14 +215,14 @@ def _found(choice: _Choice, meaning: RangeMeaning | None, tree: RangeTree | None
         key_node, owner = begun
         instead = by_range if key_node.name not in choice.ranges.names else None
         why = say("it begins every range '{name}'", name=owner)
-    loop = {one.name for one in choice.members(*Kind)}
+    loop = {member.name for member in choice.members(*Kind)}
     candidates = [
         replace(
-            one,
-            is_chosen=one.name in loop,
-            key_node=key_node.name if one is choice.best else one.key_node,
+            candidate,
+            is_chosen=candidate.name in loop,
+            key_node=key_node.name if candidate is choice.best else candidate.key_node,
         )
-        for one in choice.candidates
+        for candidate in choice.candidates
     ]
     certain = confidence(choice.best, choice.runner_up)
     named = replace(key_node, reason=choice.explained(why))
@@ -241,19 +241,19 @@ def _begun(
     return None
 
 
-def _reason(choice: _Choice, one: Candidate) -> str:
+def _reason(choice: _Choice, candidate: Candidate) -> str:
     """Why a candidate cuts the steps."""
-    begins = one.kind is not Kind.GRADIENTS or choice.loops.precedes_optimizer(one.name)
+    begins = candidate.kind is not Kind.GRADIENTS or choice.loops.precedes_optimizer(candidate.name)
     counted = (
         say("numbered ranges mark the iterations")
-        if one.counts
+        if candidate.counts
         else say("its name says that it is a step")
     )
     reasons = {
         Kind.LOADER: say("the data loader hands out a batch once per iteration"),
         Kind.COUNTED: counted,
         Kind.PROGRAM: say("each run of the program is an iteration"),
-        Kind.STEP: say("steps '{name}' mark the iterations", name=one.name),
+        Kind.STEP: say("steps '{name}' mark the iterations", name=candidate.name),
         Kind.GRADIENTS: say("clearing the gradients begins every iteration")
         if begins
         else say("clearing the gradients ends every iteration"),
@@ -261,18 +261,18 @@ def _reason(choice: _Choice, one: Candidate) -> str:
         Kind.FORWARD: say("the model's forward pass runs once per iteration"),
         Kind.RANGE: say("it recurs evenly and launches the same kernels"),
     }
-    return reasons[one.kind]
+    return reasons[candidate.kind]
 
 
 def _cutting(choice: _Choice) -> Candidate:
     """The candidate of the chosen loop that cuts its steps best."""
     steps, marked = choice.members(Kind.STEP), choice.members(Kind.COUNTED, Kind.PROGRAM)
     gradients = choice.members(Kind.GRADIENTS)
-    begin = [one for one in gradients if choice.loops.precedes_optimizer(one.name)]
-    updates = sorted(choice.members(Kind.OPTIMIZER) + gradients, key=lambda one: -one.instances)
+    begin = [gradient for gradient in gradients if choice.loops.precedes_optimizer(gradient.name)]
+    updates = sorted(choice.members(Kind.OPTIMIZER) + gradients, key=lambda item: -item.instances)
     # A loader that hands out many more batches than there are steps also feeds the evaluation.
     most = _MOST_BATCHES * choice.best.instances + 1
-    loaders = [one for one in choice.members(Kind.LOADER) if one.instances <= most]
+    loaders = [member for member in choice.members(Kind.LOADER) if member.instances <= most]
     first = [*loaders, *(() if steps else marked), *begin, *steps]
     in_order: list[Candidate] = [*first, *updates, choice.best]
     return in_order[0]

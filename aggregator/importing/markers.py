@@ -19,8 +19,8 @@ def markers_before_calls(profile: Profile) -> Int64:
     order = ordered(calls.start_ns)
     start, thread = calls.start_ns[order], calls.thread[order]
     result = np.zeros(len(start), dtype=np.int64)
-    for one in np.unique(thread).tolist():
-        rows = thread == one
-        seen = np.searchsorted(np.sort(time[of_thread == one]), start[rows], side="right")
+    for number in np.unique(thread).tolist():
+        rows = thread == number
+        seen = np.searchsorted(np.sort(time[of_thread == number]), start[rows], side="right")
         result[rows] = np.diff(seen, prepend=0)
     return result

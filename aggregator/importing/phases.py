@@ -73,11 +73,13 @@ def phases_with_training(
     if TRAIN in phases.names:
         return phases
     forward = [
-        one for one in candidates if one.kind is Kind.FORWARD and one.per_optimizer_step is not None
+        loop
+        for loop in candidates
+        if loop.kind is Kind.FORWARD and loop.per_optimizer_step is not None
     ]
     if not forward:
         return phases
-    model = max(forward, key=lambda one: (one.coverage, one.instances))
+    model = max(forward, key=lambda item: (item.coverage, item.instances))
     rows = np.flatnonzero(ranges.name == ranges.names.index(model.name))
     # Its calls in a phase that the program names, such as an evaluation, are of that phase.
     rows = rows[~_lies_in(phases, ranges, rows)]

@@ -285,7 +285,7 @@ def _call_kinds(profile: Profile, calls: list[Int32]) -> tuple[Int64, Int64]:
 
 def _steps(events: _Events, bounds: Int64) -> list[_Step]:
     rows_of = {
-        one: np.flatnonzero(events.thread == one) for one in np.unique(events.thread).tolist()
+        key: np.flatnonzero(events.thread == key) for key in np.unique(events.thread).tolist()
     }
     result = []
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -299,7 +299,8 @@ def _steps(events: _Events, bounds: Int64) -> list[_Step]:
             for code in (events.code, events.coarse)
         )
         keys = tuple(
-            tuple((thread, code.tobytes()) for thread, code in sorted(one.items())) for one in codes
+            tuple((thread, code.tobytes()) for thread, code in sorted(part.items()))
+            for part in codes
         )
         result.append(_Step(low, high, events, rows, codes, keys))
     return result
@@ -318,11 +319,11 @@ def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, 
     """
     for level in (0, 1):
         for group in models:
-            equal = [one for one in group if one.keys[level] == step.keys[level]]
+            equal = [model for model in group if model.keys[level] == step.keys[level]]
             if equal:
                 return equal[-1], level
-    others = [one for one in chain(*models) if step.rows.keys() <= one.rows.keys()]
-    return min(reversed(others), key=lambda one: abs(one.size - step.size), default=None), 1
+    others = [model for model in chain(*models) if step.rows.keys() <= model.rows.keys()]
+    return min(reversed(others), key=lambda item: abs(item.size - step.size), default=None), 1
 
 
 _Pairs = dict[int, Int64]
@@ -340,7 +341,7 @@ def _pairs(model: _Step, step: _Step, level: int, known: _Known) -> _Pairs | Non
     pairs = known[key]
     is_call = {thread: step.events.is_call[rows] for thread, rows in step.rows.items()}
     matched = sum(int((is_call[thread] & (pair >= 0)).sum()) for thread, pair in pairs.items())
-    enough = LEAST_MATCHED * sum(int(one.sum()) for one in is_call.values())
+    enough = LEAST_MATCHED * sum(int(mask.sum()) for mask in is_call.values())
     return pairs if matched >= enough else None
 
 

@@ -27,8 +27,8 @@ def broker_url() -> str:
         BrokerError: It is no address, or a Redis on another machine without a password.
     """
     url = os.environ.get(URL_VARIABLE, "")
-    for one in filter(None, url.split(";")):
-        _check(one)
+    for address in filter(None, url.split(";")):
+        _check(address)
     return url
 
 

@@ -139,7 +139,7 @@ def _cutlass_template(text: str, _: re.Match[str], types: ElementTypes) -> str:
     convolved = _CONVOLVED.search(text)
     shape = _SHAPE.search(text) or _CUTE_SHAPE.search(text)
     tile = "x".join(shape.groups()) if shape else ""
-    layouts = "".join("t" if one == "RowMajor" else "n" for one in _LAYOUTS.findall(text)[:2])
+    layouts = "".join("t" if layout == "RowMajor" else "n" for layout in _LAYOUTS.findall(text)[:2])
     if "ReduceSplitK" in text:
         return f"cutlass splitk reduce {_types(types)}"
     operation = convolved[1].lower() if convolved else "gemm" if "emm" in text else ""

@@ -182,7 +182,7 @@ class Loops:
     def candidates(self) -> list[Candidate]:
         """All candidates, best first; those that nest in themselves are none."""
         found = [self._measured(name) for name, of in self._of.items() if not self._nests(of)]
-        return sorted(found, key=lambda one: (-one.score, -one.instances, one.name))
+        return sorted(found, key=lambda item: (-item.score, -item.instances, item.name))
 
     def are_one_loop(self, first: str, second: str) -> bool:
         """Whether two candidates occur once in each step of the same loop."""
@@ -244,12 +244,12 @@ class Loops:
         periods = np.diff(own.stops_ns)
         launches = self._launches.get(process)
         per_step = self._per_optimizer_step(name, process, own)
-        stops = tuple(one.stops_ns for one in of.values())
+        stops = tuple(spans.stops_ns for spans in of.values())
         candidate = Candidate(
             name=name,
             kind=kind,
             key_node=name,
-            instances=max(len(one.start_ns) for one in of.values()),
+            instances=max(len(spans.start_ns) for spans in of.values()),
             iterations=len(np.unique(boundaries(stops, are_ranks=self._are_ranks))) + 1,
             period_ns=int(np.median(periods)),
             evenness=evenness(periods),
@@ -273,24 +273,24 @@ class Loops:
         most = int(values[counts.argmax()]) if len(values) else 0
         return most if most and counts.max() >= _SAME * len(inside) else None
 
-    def _score(self, one: Candidate) -> int:
+    def _score(self, loop: Candidate) -> int:
         """Weigh the measures of a candidate."""
-        if one.per_optimizer_step is not None:
-            by_optimizer = float(one.per_optimizer_step == 1)
+        if loop.per_optimizer_step is not None:
+            by_optimizer = float(loop.per_optimizer_step == 1)
         else:
             by_optimizer = 0.2 if self._optimizer else 0.6
         score = (
-            30 * (0.5 if one.alike is None else one.alike)
-            + 25 * one.evenness
-            + 20 * one.coverage
+            30 * (0.5 if loop.alike is None else loop.alike)
+            + 25 * loop.evenness
+            + 20 * loop.coverage
             + 15 * by_optimizer
-            + 10 * _KIND_WEIGHTS[one.kind]
+            + 10 * _KIND_WEIGHTS[loop.kind]
         )
-        if one.kind not in _MARKED:
-            score *= {2: 0.5, 3: 0.7}.get(one.instances, 1.0)
-        if one.alike is not None and one.alike < _MIN_ALIKE:
+        if loop.kind not in _MARKED:
+            score *= {2: 0.5, 3: 0.7}.get(loop.instances, 1.0)
+        if loop.alike is not None and loop.alike < _MIN_ALIKE:
             score *= 0.6
-        if one.kind is Kind.RANGE and (one.coverage < _MIN_COVERAGE or not one.alike):
+        if loop.kind is Kind.RANGE and (loop.coverage < _MIN_COVERAGE or not loop.alike):
             score *= 0.5
         return round(score)
 
@@ -368,21 +368,21 @@ def choose(loops: Loops, candidates: list[Candidate]) -> tuple[Candidate | None,
     as epochs or validations and steps, the inner one is chosen, unless its instances are parts of
     a step: of the optimizer's, or of a kind that marks steps better.
     """
-    usable = [one for one in candidates if one.score >= _MIN_SCORE]
+    usable = [row for row in candidates if row.score >= _MIN_SCORE]
     if not usable:
         return None, candidates[0] if candidates else None
-    steps = [one for one in usable if one.kind is Kind.STEP and one.score >= _MEDIUM_SCORE]
+    steps = [row for row in usable if row.kind is Kind.STEP and row.score >= _MEDIUM_SCORE]
     best = (steps or usable)[0]
-    for one in usable:
-        if best.score - one.score > _CLOSE or one.per_optimizer_step not in (None, 1):
+    for row in usable:
+        if best.score - row.score > _CLOSE or row.per_optimizer_step not in (None, 1):
             continue
-        own, other = _KIND_WEIGHTS[best.kind], _KIND_WEIGHTS[one.kind]
-        is_inner = other >= own and loops.contains(best.name, one.name)
-        is_outer = other > own and loops.contains(one.name, best.name)
+        own, other = _KIND_WEIGHTS[best.kind], _KIND_WEIGHTS[row.kind]
+        is_inner = other >= own and loops.contains(best.name, row.name)
+        is_outer = other > own and loops.contains(row.name, best.name)
         if is_inner or is_outer:
-            best = one
-    others = (one for one in candidates if not loops.are_one_loop(best.name, one.name))
-    return best, next((one for one in others if one.score >= _MIN_RUNNER_UP), None)
+            best = row
+    others = (row for row in candidates if not loops.are_one_loop(best.name, row.name))
+    return best, next((row for row in others if row.score >= _MIN_RUNNER_UP), None)
 
 
 def confidence(best: Candidate | None, runner_up: Candidate | None) -> Confidence:

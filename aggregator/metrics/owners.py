@@ -120,7 +120,7 @@ class OwnershipReader:
         def part(edges: Int64) -> tuple[Int64, Int64]:
             low, high = int(edges[0]), int(edges[-1])
             host = self._host.between(low, high)
-            owned = [partition_iterations(one.around(low, high), host, edges) for one in works]
+            owned = [partition_iterations(work.around(low, high), host, edges) for work in works]
             return self._keys.summed(owned, len(edges) - 1)
 
         owner, owned_ns = _merged(map_threads(part, _parts(works, span.edges_ns)))
@@ -160,7 +160,7 @@ def read_all_ownership(store: EventStore, spans: Sequence[Span]) -> list[Ownersh
 
 def _parts(devices: list[OwnedWork], edges_ns: Int64) -> Iterator[Int64]:
     """Edges of iterations in parts, so that the temporary columns of each fit the cache."""
-    starts = np.sort(np.concatenate([one.start_ns for one in devices] or [edges_ns[:0]]))
+    starts = np.sort(np.concatenate([device.start_ns for device in devices] or [edges_ns[:0]]))
     before = np.searchsorted(starts, edges_ns) // _PART_ROWS
     heads = np.flatnonzero(np.diff(before[:-1], prepend=-1))
     for low, high in pairwise([*heads.tolist(), len(edges_ns) - 1]):
@@ -179,9 +179,9 @@ class _Keys:
         """The owners of a part, and their times in each of its ``count`` iterations."""
         if not owned:
             return np.empty(0, dtype=np.int64), np.empty((count, 0), dtype=np.int64)
-        owner, code = dense_codes(np.concatenate([self._key(one) for one in owned]))
-        cell = np.concatenate([one.iteration for one in owned]) * len(owner) + code
-        length = np.concatenate([one.length_ns for one in owned])
+        owner, code = dense_codes(np.concatenate([self._key(part) for part in owned]))
+        cell = np.concatenate([part.iteration for part in owned]) * len(owner) + code
+        length = np.concatenate([part.length_ns for part in owned])
         # Sums of doubles are exact below 2**53 ns, which is 104 days.
         sums = np.bincount(cell, weights=length, minlength=count * len(owner))
         return owner, sums.astype(np.int64).reshape(count, -1)

@@ -90,7 +90,7 @@ def by_priority(levels: list[Timeline], extra_edges_ns: Int64) -> Timeline:
         levels: In order of priority; holders are rows of one common numbering.
         extra_edges_ns: Further edges of the result.
     """
-    edges = _distinct_times(extra_edges_ns, *(one.edges_ns for one in levels))
+    edges = _distinct_times(extra_edges_ns, *(busy.edges_ns for busy in levels))
     holder = np.full(len(edges) - 1, NO_ROW, dtype=np.int64)
     for level in levels:
         open_ones = np.flatnonzero(holder == NO_ROW)

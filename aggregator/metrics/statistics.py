@@ -79,14 +79,14 @@ class Groups:
 
     def sum(self, values: Integers) -> Int64:
         """Sum per group; exact, unlike weights of ``bincount``."""
-        return self._joined.sum(np.concatenate([one.sum(values[at]) for at, one in self._parts]))
+        return self._joined.sum(np.concatenate([part.sum(values[at]) for at, part in self._parts]))
 
     def statistics(self, name: str, values: Int64) -> dict[str, Int64]:
         """Three columns ``<name>_sum``, ``<name>_min``, ``<name>_max``."""
         found = [part.statistics(name, values[rows]) for rows, part in self._parts]
         whole = (self._joined.sum, self._joined.minimum, self._joined.maximum)
         return {
-            column: reduce(np.concatenate([one[column] for one in found]))
+            column: reduce(np.concatenate([sums[column] for sums in found]))
             for column, reduce in zip(found[0], whole, strict=True)
         }
 

@@ -119,7 +119,7 @@ def merge_events(
         if is_covered or (of_collectives and table is KERNELS):  # other tables refer to these rows
             for database in databases:
                 database.new_map(table.name)
-        pieces = [Piece(one, 1, one.last_id(table.name)) for one in databases]
+        pieces = [Piece(file, 1, file.last_id(table.name)) for file in databases]
         _merge(table, pieces, writer, 1, advance)
     for table_name, column, target in COVERED:
         for database in databases:
@@ -148,7 +148,7 @@ def _merge_instances(
     next_id = 1
     for domain in sorted({domain for run in runs for domain in run}):
         bounds = [run.get(domain, (1, 0)) for run in runs]
-        pieces = [Piece(one, *bound) for one, bound in zip(databases, bounds, strict=True)]
+        pieces = [Piece(file, *bound) for file, bound in zip(databases, bounds, strict=True)]
         next_id = _merge(INSTANCES, pieces, writer, next_id, advance)
 
 
@@ -159,7 +159,7 @@ def _runs(database: RankDatabase) -> dict[int, tuple[int, int]]:
     store = stored_events(database.connection)
     (op,) = store.integers("op_instances", ("op",))
     domain = store.ops.domain[op - 1]
-    rows = {int(one): np.flatnonzero(domain == one) + 1 for one in np.unique(domain)}
+    rows = {int(number): np.flatnonzero(domain == number) + 1 for number in np.unique(domain)}
     domains = database.maps["domains"]
     return {int(domains[old + 1]): (int(ids[0]), int(ids[-1])) for old, ids in rows.items()}
 

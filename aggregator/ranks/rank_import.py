@@ -304,13 +304,13 @@ def _meta(databases: list[RankDatabase]) -> Table:
 
 def _marked_until_ns(databases: list[RankDatabase]) -> str:
     """When the last rank ended its markers; 0: none did."""
-    ends = [(int(one.meta.get("marked_until_ns", "0")), one.offset_ns) for one in databases]
+    ends = [(int(file.meta.get("marked_until_ns", "0")), file.offset_ns) for file in databases]
     return str(max((end + offset for end, offset in ends if end), default=0))
 
 
 def _first_ns(databases: list[RankDatabase]) -> str:
     """Start of the first iteration: where events begin, if they begin late in every file."""
-    starts = [(int(one.meta.get("first_ns", "0")), one.offset_ns) for one in databases]
+    starts = [(int(file.meta.get("first_ns", "0")), file.offset_ns) for file in databases]
     return (
         str(min(start + offset for start, offset in starts)) if all(s for s, _ in starts) else "0"
     )

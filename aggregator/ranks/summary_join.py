@@ -59,14 +59,14 @@ class JoinedRanks:
         """The result for people and scripts: that of a database, and the times of each rank."""
         times = [
             {
-                "rank": one.number,
-                "host": one.host,
-                "database": one.source,
-                "steps": one.steps,
-                "step_ns": round(one.step_ns),
-                "classes_ns": {name: round(value) for name, value in one.classes_ns.items()},
+                "rank": time.number,
+                "host": time.host,
+                "database": time.source,
+                "steps": time.steps,
+                "step_ns": round(time.step_ns),
+                "classes_ns": {name: round(value) for name, value in time.classes_ns.items()},
             }
-            for one in self.times
+            for time in self.times
         ]
         return {**self.report.document(), "rank_times": times}
 
@@ -210,4 +210,4 @@ def _times(files: Sequence[RankSummary]) -> tuple[RankTimes, ...]:
                     classes_ns=dict(zip(CLASSES, means.tolist(), strict=True)) if is_known else {},
                 )
             )
-    return tuple(sorted(found, key=lambda one: one.number))
+    return tuple(sorted(found, key=lambda item: item.number))

@@ -168,12 +168,12 @@ def _other_version(label: str) -> DlprofError:
 def _summary(label: str, document: Mapping[str, Any], table: pa.Table) -> RankSummary:
     ranks = tuple(
         SummaryRank(
-            _whole(one["rank"]),
-            _text(one["host"]),
-            one["is_aligned"] is True,
-            _whole(one["residual_ns"]),
+            _whole(document_rank["rank"]),
+            _text(document_rank["host"]),
+            document_rank["is_aligned"] is True,
+            _whole(document_rank["residual_ns"]),
         )
-        for one in document["ranks"]
+        for document_rank in document["ranks"]
     )
     meta = {_text(key): _text(value) for key, value in document["meta"].items()}
     for name in ("session_start_utc_ns", "last_ns"):

@@ -217,7 +217,7 @@ class ReplayedProfile:
             )
             for row in np.flatnonzero(own > 0).tolist()
         ]
-        return sorted(found, key=lambda one: (-one.path_ns, -one.own_ns, one.op))
+        return sorted(found, key=lambda item: (-item.path_ns, -item.own_ns, item.op))
 
     def _inside(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Rows of the work in the steps."""
@@ -268,7 +268,7 @@ def path_shares(found: ReplayedProfile) -> list[PathShare]:
         for (kind, owner), ns in found.path_ns.items()
         if ns > 0
     ]
-    return sorted(shares, key=lambda one: (-one.ns, one.kind, one.owner))
+    return sorted(shares, key=lambda item: (-item.ns, item.kind, item.owner))
 
 
 def _path_totals(found: ReplayedProfile) -> dict[tuple[str, str], int]:

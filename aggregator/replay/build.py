@@ -169,10 +169,10 @@ def _work_lags(
     transfers = _transfers(streams)
     own_gap[transfers] = unexplained[transfers] = 0
     edges = [_edge_lags(part, cpu, streams, waited, usual_gap, event) for part in into_work]
-    for one in edges:
-        is_late = one.binds & (one.kind != EdgeKind.COLLECTIVE)
-        beyond = one.lag_ns[is_late] - max(MAX_QUEUED_GAP_NS, USUAL_FACTOR * usual_gap)
-        np.maximum.at(unexplained, one.target[is_late], beyond)
+    for edge in edges:
+        is_late = edge.binds & (edge.kind != EdgeKind.COLLECTIVE)
+        beyond = edge.lag_ns[is_late] - max(MAX_QUEUED_GAP_NS, USUAL_FACTOR * usual_gap)
+        np.maximum.at(unexplained, edge.target[is_late], beyond)
     return _Lags(own_gap, launch_ns, launched, unexplained, edges)
 
 
@@ -193,8 +193,8 @@ def _usual_launch(data: ReplayInput, streams: StreamChains, called: Int64, ready
     latency = streams.start_ns - called
     idle = (called > NEVER) & (called >= ready) & ~streams.is_arrival
     result = np.full(len(kind), USUAL_LAUNCH_NS, dtype=np.int64)
-    for one in np.unique(kind).tolist():
-        result[kind == one] = _median(latency[idle & (kind == one)], USUAL_LAUNCH_NS)
+    for code in np.unique(kind).tolist():
+        result[kind == code] = _median(latency[idle & (kind == code)], USUAL_LAUNCH_NS)
     return result
 
 
@@ -287,8 +287,8 @@ def _usual_calls(cpu: CpuChains, data: ReplayInput, position: Int64) -> Int64:
     waits[position // 2] = True
     of_target = name[position // 2]
     result = np.zeros(len(position), dtype=np.int64)
-    for one in np.unique(of_target).tolist():
-        result[of_target == one] = _median(taken[(name == one) & ~waits], USUAL_CALL_NS)
+    for number in np.unique(of_target).tolist():
+        result[of_target == number] = _median(taken[(name == number) & ~waits], USUAL_CALL_NS)
     return result
 
 

@@ -105,7 +105,7 @@ def _parts(path: str, form: Callable[[str], str]) -> list[str]:
 
 def _kernels_named(graph: Graph, name: str) -> Bool:
     pattern = name if "*" in name else f"*{name}*"
-    found = [fnmatchcase(one, pattern) for one in graph.data.names.long]
+    found = [fnmatchcase(kernel_name, pattern) for kernel_name in graph.data.names.long]
     chosen = np.array([*found, False], dtype=bool)
     return chosen[graph.data.work.name[graph.work_row]]
 
@@ -221,7 +221,7 @@ def channels_last(scenario: Scenario) -> Scenario:
     chosen = np.append(graph.data.converts, False)[graph.data.work.name[graph.work_row]]
     step = without_calls(graph, durations.cpu_step_ns, launching_calls(graph, chosen))
     done = _removed(scenario, chosen, step)
-    norms = np.array([bool(_NCHW_NORM.search(one)) for one in graph.data.names.long] + [False])
+    norms = np.array([bool(_NCHW_NORM.search(name)) for name in graph.data.names.long] + [False])
     share = np.append(graph.data.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]
     ratio = np.where(np.isfinite(share), np.minimum(share / NORM_SHARE, 1), 1 / NORM_FACTOR)
     ratio[~norms[graph.data.work.name[graph.work_row]]] = 1

@@ -44,8 +44,8 @@ def overlapped(scenario: Scenario, rows_beside: Bool) -> Scenario:
     rows = np.flatnonzero(rows_beside)
     step = find_step(scenario, rows)
     device = graph.data.work.device[graph.work_row[rows]]
-    for one in np.unique(device).tolist():
-        mine = (step >= 0) & (device == one)
+    for number in np.unique(device).tolist():
+        mine = (step >= 0) & (device == number)
         own = np.zeros_like(busy)
         np.add.at(own, step[mine], duration[rows[mine]])
         busy = np.maximum(busy, own)
@@ -179,7 +179,7 @@ def _ready_ns(graph: Graph, rows: Int64) -> Int64:
 def _backward_begin(scenario: Scenario) -> Int64:
     """Start of the backward pass in each step on each GPU, shape (steps, GPUs). Unit: ns."""
     graph, work = scenario.graph, scenario.graph.data.work
-    backward = np.array([one == "bprop" for one in graph.data.ops.directions] + [False])
+    backward = np.array([direction == "bprop" for direction in graph.data.ops.directions] + [False])
     rows = np.flatnonzero(backward[work.op[graph.work_row]] & ~communication(graph))
     step = find_step(scenario, rows)
     rows, step = rows[step >= 0], step[step >= 0]

@@ -211,6 +211,6 @@ def limits_pct(profile: ReplayedProfile) -> dict[str, float]:
     """Share of the critical path by what the step waits for. Unit: percent."""
     shares = profile.critical_path_shares()
     return {
-        limit: sum(one.share_pct for one in shares if one.kind in kinds)
+        limit: sum(share.share_pct for share in shares if share.kind in kinds)
         for limit, kinds in _LIMITS.items()
     }

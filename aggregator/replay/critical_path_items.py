@@ -72,9 +72,9 @@ def _work_items(found: ReplayedProfile, low: int, high: int) -> _Items:
     return _Items(
         times.work_start_ns[rows],
         times.work_end_ns[rows],
-        [_WORK_KINDS[one] for one in kind.tolist()],
-        [owners[one] for one in work.op[source].tolist()],
-        [names[one] for one in work.name[source].tolist()],
+        [_WORK_KINDS[code] for code in kind.tolist()],
+        [owners[number] for number in work.op[source].tolist()],
+        [names[number] for number in work.name[source].tolist()],
     )
 
 
@@ -99,8 +99,8 @@ def _cpu_items(found: ReplayedProfile, low: int, high: int) -> _Items:
         np.concatenate([cut, begin[before]]),
         np.concatenate([end, cut[before]]),
         [CPU] * len(row) + [BEFORE] * len(before),
-        [owners[one] for one in calls.op[row[place]].tolist()],
-        [(*names, "")[one] for one in called.tolist()],
+        [owners[number] for number in calls.op[row[place]].tolist()],
+        [(*names, "")[number] for number in called.tolist()],
     )
 
 

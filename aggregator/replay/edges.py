@@ -139,10 +139,10 @@ class EdgeFinder:
         )
         pairs = list(zip(streams.process.tolist(), streams.stream.tolist(), strict=True))
         sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-        for waiting, one in enumerate(pairs):
+        for waiting, wait in enumerate(pairs):
             for other, pair in enumerate(pairs):
-                is_apart = one[0] != pair[0] or streams.device[waiting] != streams.device[other]
-                if is_apart or one not in kinds or pair not in kinds or kinds[one] == kinds[pair]:
+                is_apart = wait[0] != pair[0] or streams.device[waiting] != streams.device[other]
+                if is_apart or wait not in kinds or pair not in kinds or kinds[wait] == kinds[pair]:
                     continue
                 rows = np.arange(streams.first[waiting], streams.first[waiting + 1])
                 before = np.full(len(rows), other)

@@ -62,8 +62,8 @@ def removed_spans(spans: OpCalls, ops: Bool) -> dict[int, Flattened]:
     start = rows.start_ns[heads] - np.minimum(rows.before_ns[heads], most)
     thread = rows.thread[heads]
     return {
-        one: flatten(start[thread == one], stop[thread == one])
-        for one in np.unique(thread).tolist()
+        number: flatten(start[thread == number], stop[thread == number])
+        for number in np.unique(thread).tolist()
     }
 
 

@@ -161,7 +161,7 @@ def rank_prediction(
     Raises:
         InvalidValueError: No such rank, its step was not replayed, or there are other changes.
     """
-    known = [number for number, one in enumerate(report.ranks) if str(one) == rank]
+    known = [number for number, member in enumerate(report.ranks) if str(member) == rank]
     if not alone:
         raise InvalidValueError(say("The speed of a rank cannot be combined with other changes."))
     if not known or math.isnan(report.found.predicted_ns(known[0])):
@@ -225,7 +225,7 @@ def rank_report(compared: ComparedRanks, calls: Iterable[CallTimes]) -> RankRepo
     found = find_slow_ranks(steps_of_calls(known, compared.arranged.group))
     return RankReport(
         found=found,
-        ranks=tuple(one.number for one in compared.ranks),
+        ranks=tuple(rank.number for rank in compared.ranks),
         iterations=tuple(compared.arranged.iteration.tolist()),
         notes=_notes(found, compared),
     )
@@ -332,7 +332,7 @@ def compared_ranks(
     return ComparedRanks(
         ranks=tuple(ranks[place] for place in present.tolist()),
         unaligned=tuple(unaligned),
-        silent=tuple(one.number for place, one in enumerate(ranks) if place not in present),
+        silent=tuple(rank.number for place, rank in enumerate(ranks) if place not in present),
         arranged=arrange(calls, len(present), steady),
     )
 
@@ -343,8 +343,8 @@ def _read_calls(store: EventStore, aggr: int, ranks: list[AlignedRank]) -> Calls
     found = found.rows(is_matched & np.isin(found.kind, sorted(SYNCHRONIZING)))
     start = store.integers("kernels", ("start",))[0][found.kernel]
     iteration, is_inside = read_kernel_iterations(store, aggr, found.kernel)
-    places = np.full(max((one.row for one in ranks), default=0) + 1, -1, dtype=np.int64)
-    places[[one.row for one in ranks]] = np.arange(len(ranks))
+    places = np.full(max((rank.row for rank in ranks), default=0) + 1, -1, dtype=np.int64)
+    places[[rank.row for rank in ranks]] = np.arange(len(ranks))
     known = found.rank < len(places)
     own = np.where(known, places[np.where(known, found.rank, 0)], -1)
     calls = Calls(found.kernel, own, found.communicator, found.sequence, iteration, start)
@@ -384,14 +384,14 @@ def read_syncs(store: EventStore) -> dict[int, tuple[Int64, Int64]]:
     calls = store.calls()
     calls = calls.rows(np.flatnonzero(waits[calls.name]))
     return {
-        one: (calls.start_ns[calls.process == one], calls.end_ns[calls.process == one])
-        for one in np.unique(calls.process).tolist()
+        number: (calls.start_ns[calls.process == number], calls.end_ns[calls.process == number])
+        for number in np.unique(calls.process).tolist()
     }
 
 
 def _notes(found: SlowRanks, compared: ComparedRanks) -> tuple[Text, ...]:
     notes = []
-    numbers = {one.number for one in compared.ranks}
+    numbers = {rank.number for rank in compared.ranks}
     others = {*compared.unaligned, *compared.silent}
     missing = _listed(sorted(set(range(max(numbers) + 1)) - numbers - others))
     unaligned, silent = _listed(compared.unaligned), _listed(compared.silent)
@@ -402,7 +402,7 @@ def _notes(found: SlowRanks, compared: ComparedRanks) -> tuple[Text, ...]:
     ):
         if listed:
             notes.append(text)
-    residual = max(one.residual_ns for one in compared.ranks)
+    residual = max(rank.residual_ns for rank in compared.ranks)
     if residual > MAX_RESIDUAL * found.step_ns:
         time = f"{residual / 1e6:.3g}"
         notes.append(say("The clocks of the ranks fit each other to {time} ms only.", time=time))

@@ -199,9 +199,9 @@ def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
     the start of the second.
     """
     parts, work = [], []
-    for one in ranks:
-        parts.append(_own_steps(one))
-        work.append(one.work)
+    for rank in ranks:
+        parts.append(_own_steps(rank))
+        work.append(rank.work)
     launched, waits, ready, arrived, ended, idle_from = (
         np.stack([part[column] for part in parts], axis=1) for column in range(6)
     )
@@ -211,8 +211,8 @@ def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
     waits -= launched
     own = np.diff(launched[calls - 1 :], axis=0)
     begun_last = _last_of_group(arrived, group)
-    total = np.stack([one.total_ns for one in work], axis=1)
-    count = np.stack([one.count for one in work], axis=1)
+    total = np.stack([columns.total_ns for columns in work], axis=1)
+    count = np.stack([columns.count for columns in work], axis=1)
     pieces = Pieces(
         work_ns=total[1:] - total[:-1],
         count=count[1:] - count[:-1],
@@ -347,7 +347,7 @@ class _State:
         """A time of all replays and ranks."""
         result = np.broadcast_to(getattr(self.steps, name)[call], self.shape).copy()
         if self.typical:
-            result[self.changed] = [getattr(one, name)[call, 0] for one in self.typical]
+            result[self.changed] = [getattr(typical, name)[call, 0] for typical in self.typical]
         return result
 
     def ready(self, call: int) -> Float64:

@@ -35,7 +35,7 @@ def from_values(values: Sequence[str | float | bytes | None]) -> pa.Array:
         TypeError: The values are of several kinds.
     """
     null = np.array([value is None for value in values], dtype=np.bool_)
-    kinds = {_kind(one) for one in set(map(type, values)) - {type(None)}}
+    kinds = {_kind(cls) for cls in set(map(type, values)) - {type(None)}}
     if len(kinds) > 1:
         raise TypeError(f"{len(kinds)} kinds of values in one column")
     if not kinds:

@@ -86,7 +86,7 @@ def matching_urls(url: str) -> list[str]:
         return [url]
     files, path = _file_system(url)
     try:
-        found = sorted(str(files.unstrip_protocol(one)) for one in files.glob(path))
+        found = sorted(str(files.unstrip_protocol(file)) for file in files.glob(path))
     except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
         raise _failed(url, error) from None
     if not found:

@@ -89,9 +89,9 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError("nested too deep")
     if isinstance(value, list | tuple):
-        return [_plain(one, depth + 1) for one in value]
+        return [_plain(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {_plain(str(key)): _plain(one, depth + 1) for key, one in value.items()}
+        return {_plain(str(key)): _plain(item, depth + 1) for key, item in value.items()}
     return _single(value)
 
 

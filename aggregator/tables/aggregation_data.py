@@ -111,7 +111,7 @@ class AggregationData:
         values: dict[str, Any] = {}
         unknown: dict[str, str] = {}
         for view, which in dict.fromkeys((field.view, field.where) for field in spec.fields):
-            fields = [one for one in spec.fields if (one.view, one.where) == (view, which)]
+            fields = [key for key in spec.fields if (key.view, key.where) == (view, which)]
             missing = {field.name: why for field in fields if (why := self._why_missing(field))}
             known = [field for field in fields if field.name not in missing]
             columns = [field.total.format(column=field.column) for field in known]

@@ -40,7 +40,7 @@ NOT_RECORDED = say(
 
 
 _shown: QueryCache[tuple[Shown, ...]] = QueryCache(
-    _MOST_ROWS, lambda all_: sum(len(one.memory.rows) + one.memory.num_events for one in all_) + 1
+    _MOST_ROWS, lambda all_: sum(len(run.memory.rows) + run.memory.num_events for run in all_) + 1
 )
 _overviews: QueryCache[tuple[Overview, ...]] = QueryCache(
     _MOST_OVERVIEWS, lambda all_: len(all_) + 1
@@ -55,9 +55,9 @@ def read_memory_summary(data: AggregationData) -> dict[str, Any]:
     """
     stored = _stored(data)
     if stored:
-        known = [(one["totals"], one["clock_offset_ns"]) for one in stored]
+        known = [(recording["totals"], recording["clock_offset_ns"]) for recording in stored]
     else:
-        known = [(totals(one), one.recording.clock_offset_ns) for one in _recordings(data.database)]
+        known = [(totals(run), run.recording.clock_offset_ns) for run in _recordings(data.database)]
     return {
         "recordings": [
             _summary(data, number, found, offset)
@@ -72,12 +72,12 @@ def _summary(
 ) -> dict[str, Any]:
     steps = [
         {
-            "step": one["step"],
-            "event": one["event"],
-            "allocated_bytes": one["allocated_bytes"],
-            "iteration_index": _iteration(data, _profile_ns(one["time_ns"], offset_ns)),
+            "step": step["step"],
+            "event": step["event"],
+            "allocated_bytes": step["allocated_bytes"],
+            "iteration_index": _iteration(data, _profile_ns(step["time_ns"], offset_ns)),
         }
-        for one in found["steps"]
+        for step in found["steps"]
     ]
     return {"recording": number, **found, "steps": steps}
 
@@ -121,7 +121,7 @@ def read_memory_alive(data: AggregationData, number: int, event: int) -> dict[st
         **found,
         "profile_ns": profile_ns,
         "iteration_index": _iteration(data, profile_ns),
-        "owners": _with_ops(data, [{**one} for one in found["owners"]]),
+        "owners": _with_ops(data, [{**owner} for owner in found["owners"]]),
     }
     del reply["time_ns"]
     return reply
@@ -152,8 +152,8 @@ def read_memory_difference(base: ProfileDatabase, new: ProfileDatabase) -> dict[
         UnsupportedProfileError: They have no recordings of the same devices.
         DatabaseError: A database is damaged.
     """
-    sides = [[one.memory for one in _recordings(side)] for side in (base, new)]
-    return {"differences": [to_document(one) for one in compare_recordings(*sides)]}
+    sides = [[recording.memory for recording in _recordings(side)] for side in (base, new)]
+    return {"differences": [to_document(recording) for recording in compare_recordings(*sides)]}
 
 
 def _with_ops(data: AggregationData, owners: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -206,7 +206,7 @@ def _recordings(database: ProfileDatabase) -> Sequence[Shown]:
         return ()
 
     def read(connection: sqlite3.Connection) -> tuple[Shown, ...]:
-        return tuple(Shown(one) for one in read_recordings(connection))
+        return tuple(Shown(recording) for recording in read_recordings(connection))
 
     return _shown.get(database.state, "gpu memory", {}, lambda: database.read_with(read))
 

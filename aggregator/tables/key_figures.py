@@ -51,12 +51,12 @@ def _of_objects(data: AggregationData) -> Iterator[KeyFigure]:
     seen: set[str] = set()
     for spec in _OBJECTS:
         values = data.read_object(spec)
-        for one in spec.fields:
+        for figure in spec.fields:
             # Some objects share a field.
-            if one.type in {"integer", "number"} and one.name not in seen:
-                seen.add(one.name)
-                value = _at(values, one.name)
-                yield from _figure(one.name.replace(".", "_"), one.description, value, {})
+            if figure.type in {"integer", "number"} and figure.name not in seen:
+                seen.add(figure.name)
+                value = _at(values, figure.name)
+                yield from _figure(figure.name.replace(".", "_"), figure.description, value, {})
 
 
 def _at(values: Any, path: str) -> Any:

@@ -96,9 +96,9 @@ class NarrowTable:
         if query.search:
             params["_search"] = contains(query.search)
             conditions.append(self._found())
-        for index, one in enumerate(query.filters):
-            column = self._column(one.column)
-            sql = condition_sql(replace(one, column=column), f"_f{index}", params)
+        for index, condition in enumerate(query.filters):
+            column = self._column(condition.column)
+            sql = condition_sql(replace(condition, column=column), f"_f{index}", params)
             conditions.append(self._of_rows(_alias_of(column), sql))
         return " AND ".join(conditions), params
 

@@ -73,7 +73,7 @@ class _Idle:
         oldest = time.monotonic() - _LONGEST_IDLE_S
         with self._lock:
             old = [snapshot for since, snapshot in self._idle if since < oldest]
-            self._idle = [one for one in self._idle if one[0] >= oldest]
+            self._idle = [entry for entry in self._idle if entry[0] >= oldest]
             self._timer = None
             if self._idle:
                 self._wait()

@@ -99,7 +99,7 @@ def resolve_columns(spec: TableSpec, database: Queryable, params: Params) -> Bou
         texts=database.texts if any(column.is_sentence for column in spec.columns) else {},
         narrow=_narrow(spec, database, params),
         groups=groups,
-        among={one.parameter: resolve_columns(one.table, database, params) for one in spec.among},
+        among={ref.parameter: resolve_columns(ref.table, database, params) for ref in spec.among},
     )
 
 
@@ -159,13 +159,13 @@ def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> li
     if not ids:
         return []
     row_id = table.spec.row_id
-    wanted = ", ".join(str(int(one)) for one in ids)
+    wanted = ", ".join(str(int(key)) for key in ids)
     sql = (
         f"SELECT {row_id}, {_selected(table.columns)} {table.source_sql} "
         f"WHERE {table.spec.source.where} AND {row_id} IN ({wanted})"
     )
     found = {row[0]: to_record(table, row[1:]) for row in database.rows(sql, table.params)}
-    return [found[one] for one in ids if one in found]
+    return [found[key] for key in ids if key in found]
 
 
 def iter_rows(

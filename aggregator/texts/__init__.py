@@ -180,7 +180,7 @@ def _plain(value: Value) -> Any:
         return value
     return {
         "template": value.template,
-        "values": {name: _plain(one) for name, one in value.values.items()},
+        "values": {name: _plain(item) for name, item in value.values.items()},
     }
 
 
@@ -191,7 +191,7 @@ def _restored(raw: Any) -> Any:
     # Templates from a file are not trusted: only known ones are filled in.
     if template not in catalog(LANGUAGES[-1]):
         raise KeyError(template)
-    return Text(template, {name: _restored(one) for name, one in raw["values"].items()})
+    return Text(template, {name: _restored(item) for name, item in raw["values"].items()})
 
 
 def _filled(template: str, values: Mapping[str, Value]) -> str:

@@ -49,7 +49,7 @@ def _without_surplus(answer: Answer, limit: int) -> str:
         sizes = {name: len(_dumped(part)) for name, part in _lists(answer).items()}
         if not sizes:
             break
-        name = max(sizes, key=lambda one: sizes[one])
+        name = max(sizes, key=lambda item: sizes[item])
         rows = answer[name]
         each = max(sizes[name] // len(rows), 1)
         surplus = min(max((size - limit) // each, 1), len(rows))

@@ -216,7 +216,7 @@ def critical_path(scope: Scope) -> Answer:
     ops = to_plain(read_op_sensitivity(scope.data))["ops"]
     names = ("measured_step_ns", "replayed_step_ns", "error_pct", "confidence", "notes")
     columns = ("op_id", "op_name", "direction", "own_ns", "path_ns", "path_pct", "slack_ns")
-    ordered = sorted(ops, key=lambda one: -one["path_ns"])[:20]
+    ordered = sorted(ops, key=lambda item: -item["path_ns"])[:20]
     return {
         **{name: found[name] for name in names},
         "critical_path": found["critical_path"][:20],

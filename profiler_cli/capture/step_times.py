@@ -105,7 +105,7 @@ def _loops(content: dict[str, Any]) -> list[tuple[Any, ...]]:
 def _objects(content: dict[str, Any], name: str) -> list[dict[str, Any]]:
     values = content.get(name)
     listed = values[:MAX_LOOPS] if isinstance(values, list) else []
-    return [one for one in listed if isinstance(one, dict)]
+    return [item for item in listed if isinstance(item, dict)]
 
 
 def _number(values: dict[str, Any], name: str) -> int:

@@ -17,8 +17,8 @@ def chosen_aggregation(known: list[int], wanted: int | None) -> int:
             "The database has no aggregation.",
             hint="Aggregate its profile again: dlprof --database=profile.sqlite",
         )
-    chosen = [one for one in known if wanted in (None, one)]
+    chosen = [name for name in known if wanted in (None, name)]
     if not chosen:
-        listed = ", ".join(str(one) for one in known)
+        listed = ", ".join(str(name) for name in known)
         raise UsageError(f"The database has no aggregation {wanted}.", hint=f"There are: {listed}.")
     return chosen[-1]

@@ -69,17 +69,17 @@ def _text(history: History, most_ops: int) -> str:
     count = len(history.captures)
     lines = [f"{count} capture{'' if count == 1 else 's'}"]
     lines += [
-        f"  {number:>4}  {one.started_at or 'no date':<25} {one.step_ns / 1e6:10.3f} ms  {one.name}"
-        for number, one in enumerate(history.captures)
+        f"  {number:>4}  {run.started_at or 'no date':<25} {run.step_ns / 1e6:10.3f} ms  {run.name}"
+        for number, run in enumerate(history.captures)
     ]
-    ops = [one for one in history.trends if one.kind == "op"]
-    shown_trends = [one for one in history.trends if one.kind != "op"] + ops[: max(most_ops, 0)]
+    ops = [line for line in history.trends if line.kind == "op"]
+    shown_trends = [line for line in history.trends if line.kind != "op"] + ops[: max(most_ops, 0)]
     lines += ["", f"{'first ms':>10} {'last ms':>10}  trend"]
     for trend in shown_trends:
         lines += _trend(history, trend)
     if len(ops) > most_ops:
         lines.append(f"{len(ops) - max(most_ops, 0)} other ops: --ops={len(ops)}, or --format=json")
-    lines += [f"Skipped {one.name}: {one.reason}" for one in history.skipped]
+    lines += [f"Skipped {file.name}: {file.reason}" for file in history.skipped]
     return "\n".join(lines) + "\n"
 
 

@@ -21,7 +21,7 @@ def to_junit(comparison: Comparison, max_slowdown: Fraction) -> str:
     is_slower = comparison.judgement.verdict is Verdict.SLOWER
     is_failure = is_slower and comparison.difference_ns > max_slowdown * base
     is_unknown = comparison.judgement.verdict is Verdict.CANNOT_TELL
-    classes = [one for one in comparison.classes if one.base_ns or one.new_ns]
+    classes = [change for change in comparison.classes if change.base_ns or change.new_ns]
     suite = ET.Element(
         "testsuite",
         name="dlprof compare",
@@ -38,9 +38,9 @@ def to_junit(comparison: Comparison, max_slowdown: Fraction) -> str:
         ET.SubElement(step, "skipped", message=headline)
     else:
         ET.SubElement(step, "system-out").text = headline
-    for one in classes:
-        times = f"{_ms(one.base_ns)} -> {_ms(one.new_ns)} ms"
-        ET.SubElement(_case(suite, one.name, one.new_ns), "system-out").text = times
+    for change in classes:
+        times = f"{_ms(change.base_ns)} -> {_ms(change.new_ns)} ms"
+        ET.SubElement(_case(suite, change.name, change.new_ns), "system-out").text = times
     ET.indent(suite)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suite, encoding="unicode")}\n'
 

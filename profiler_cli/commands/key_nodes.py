@@ -33,11 +33,11 @@ def run_list(options: Options, console: Console) -> None:
             candidates, reason = find_key_nodes(source, options.mode, console, options.nsys_path)
         rows = [
             (
-                one.is_chosen,
-                *(one.score, one.kind, one.instances, one.iterations, one.period_ns),
-                *(100 * one.evenness, None if one.alike is None else 100 * one.alike, one.name),
+                loop.is_chosen,
+                *(loop.score, loop.kind, loop.instances, loop.iterations, loop.period_ns),
+                *(100 * loop.evenness, None if loop.alike is None else 100 * loop.alike, loop.name),
             )
-            for one in candidates
+            for loop in candidates
         ]
     lines = [_TITLES, *(_texts(row) for row in rows[:_SHOWN])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_TITLES) - 1)]

@@ -50,7 +50,7 @@ def run_memory(words: Sequence[str]) -> int:
     changes = [[what_if(device, change) for change in options.what_if] for device in devices]
     if options.format == "json":
         found = [
-            as_json(device) | ({"what_if": [asdict(one) for one in results]} if results else {})
+            as_json(device) | ({"what_if": [asdict(row) for row in results]} if results else {})
             for device, results in zip(devices, changes, strict=True)
         ]
         print(json.dumps({"devices": found}, indent=2))
@@ -66,10 +66,10 @@ def _compare(options: argparse.Namespace) -> int:
         raise UsageError(say("--what-if and --into need a single recording."))
     found = compare_recordings(read_devices(options.file), read_devices(options.new))
     if options.format == "json":
-        print(json.dumps({"differences": [to_document(one) for one in found]}, indent=2))
+        print(json.dumps({"differences": [to_document(part) for part in found]}, indent=2))
     else:
-        for one in found:
-            print(shown("\n".join(_difference_text(one))))
+        for difference in found:
+            print(shown("\n".join(_difference_text(difference))))
     return EXIT_DONE
 
 
@@ -77,15 +77,15 @@ def _difference_text(found: PeakDifference) -> Iterator[str]:
     peaks = f"{_size(found.base_bytes)} to {_size(found.new_bytes)}"
     yield f"GPU {found.device}: peak {_signed(found.difference_bytes)}, from {peaks}"
     yield "  By kind:"
-    for one in found.kinds:
-        sizes = f"{_size(one.base_bytes)} to {_size(one.new_bytes)}"
-        yield f"    {_signed(one.difference_bytes):>11}  {one.kind}: {sizes}"
-    changed = [one for one in found.owners if one.difference_bytes]
+    for kind in found.kinds:
+        sizes = f"{_size(kind.base_bytes)} to {_size(kind.new_bytes)}"
+        yield f"    {_signed(kind.difference_bytes):>11}  {kind.kind}: {sizes}"
+    changed = [owner for owner in found.owners if owner.difference_bytes]
     if changed:
         yield "  By owner:"
-    for one in changed[:_OWNERS]:
-        yield f"    {_signed(one.difference_bytes):>11}  {one.kind}  {_shortened(one.owner)}"
-    if rest := sum(one.difference_bytes for one in changed[_OWNERS:]):
+    for owner in changed[:_OWNERS]:
+        yield f"    {_signed(owner.difference_bytes):>11}  {owner.kind}  {_shortened(owner.owner)}"
+    if rest := sum(owner.difference_bytes for owner in changed[_OWNERS:]):
         yield f"    {_signed(rest):>11}  {len(changed) - _OWNERS} others"
 
 
@@ -96,7 +96,7 @@ def _signed(size: int) -> str:
 def _add(database: Path, file: Path, devices: Sequence[DeviceMemory]) -> None:
     with open_database(database) as dldb, reading_errors(database):
         start_ns = start_utc_ns(dldb.connection) if dldb.is_ours else None
-    add_recordings(database, [recorded(one, file, start_ns) for one in devices])
+    add_recordings(database, [recorded(device, file, start_ns) for device in devices])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,9 +140,9 @@ def _answers(memory: DeviceMemory) -> Iterator[str]:
     peaks = step_peaks(memory)
     if len(peaks) > 1:
         yield "  Peak of each step:"
-        for one in peaks[:_STEPS]:
-            kinds = ", ".join(f"{kind} {_size(size)}" for kind, size in one.kinds.items())
-            yield f"    {_size(one.allocated_bytes):>10}  step {one.step}: {kinds}"
+        for peak in peaks[:_STEPS]:
+            kinds = ", ".join(f"{kind} {_size(size)}" for kind, size in peak.kinds.items())
+            yield f"    {_size(peak.allocated_bytes):>10}  step {peak.step}: {kinds}"
         if len(peaks) > _STEPS:
             yield f"    ... and {len(peaks) - _STEPS} more"
     grows = leaks(memory)
@@ -158,9 +158,9 @@ def _answers(memory: DeviceMemory) -> Iterator[str]:
 def _what_ifs(results: Sequence[WhatIf]) -> Iterator[str]:
     if results:
         yield "  Predicted peak:"
-    for one in results:
-        saved = f"saves {_size(one.saved_bytes)}"
-        yield f"    {_size(one.peak_allocated_bytes):>10}  {saved}  {one.change}"
+    for result in results:
+        saved = f"saves {_size(result.saved_bytes)}"
+        yield f"    {_size(result.peak_allocated_bytes):>10}  {saved}  {result.change}"
 
 
 def as_json(memory: DeviceMemory) -> dict[str, Any]:
@@ -198,9 +198,9 @@ def _text(memory: DeviceMemory) -> Iterator[str]:
     for phase, size in memory.bytes_by_phase(memory.at_peak).items():
         yield f"    {_size(size):>10}  {_share(size, peak):>5}  {phase}"
     yield "  Largest owners at the peak:"
-    for one in memory.owners(memory.at_peak)[:_OWNERS]:
-        kind = KIND_NAMES[one.kind]
-        yield f"    {_size(one.size):>10}  {one.count:>5}x  {kind}  {_shortened(one.name)}"
+    for owner in memory.owners(memory.at_peak)[:_OWNERS]:
+        kind = KIND_NAMES[owner.kind]
+        yield f"    {_size(owner.size):>10}  {owner.count:>5}x  {kind}  {_shortened(owner.name)}"
 
 
 def _size(size: int) -> str:

@@ -62,7 +62,7 @@ def _summaries(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         inside = path.rglob("*.parquet") if path.is_dir() else [path]
-        found += sorted((one for one in inside if _is_wanted(one, path)), key=natural_order)
+        found += sorted((file for file in inside if _is_wanted(file, path)), key=natural_order)
     if not found:
         raise UsageError(
             f"There is no summary in '{paths[0]}'.",
@@ -193,7 +193,7 @@ def _times_text(rows: list[dict[str, Any]], ranks: list[int]) -> list[str]:
         row = by_rank[rank]
         times = [row["step_ns"]]
         if row["classes_ns"]:
-            times += [sum(row["classes_ns"][one] for one in part) for part in _COLUMNS.values()]
+            times += [sum(row["classes_ns"][kind] for kind in part) for part in _COLUMNS.values()]
         cells = "".join(f"{time / 1e6:16.3f}" for time in times)
         lines.append(f"{rank:4d}{cells:<{16 * 5}}  {row['host']}:{row['database']}")
     return lines

@@ -32,7 +32,7 @@ def run_summarize(words: Sequence[str]) -> int:
         DlprofError: A file cannot be read, or a summary cannot be written.
     """
     options = _parser().parse_args(list(words))
-    sources = [one for text in options.files for one in _sources(text)]
+    sources = [file for text in options.files for file in _sources(text)]
     targets = _targets(sources, options.output)
     if options.first_rank is not None and len(sources) > 1:
         raise UsageError("--first_rank numbers the ranks of one file.", hint="Name one file.")

@@ -182,17 +182,17 @@ def _document(
         "confidence": profile.confidence,
         "notes": [str(note) for note in profile.notes],
         "critical_path": [
-            {"kind": one.kind, "owner": one.owner, "ns": one.ns, "share_pct": one.share_pct}
-            for one in profile.critical_path_shares()
+            {"kind": share.kind, "owner": share.owner, "ns": share.ns, "share_pct": share.share_pct}
+            for share in profile.critical_path_shares()
         ],
         "sensitivity": [
             {
-                "op": one.op,
-                "direction": one.direction,
-                "own_ns": one.own_ns,
-                "step_ns_per_own_ns": one.step_ns_per_own_ns,
+                "op": sensitivity.op,
+                "direction": sensitivity.direction,
+                "own_ns": sensitivity.own_ns,
+                "step_ns_per_own_ns": sensitivity.step_ns_per_own_ns,
             }
-            for one in profile.sensitivities()
+            for sensitivity in profile.sensitivities()
         ],
     }
 
@@ -226,9 +226,9 @@ def _text(
     of = " of the unchanged profile" if prediction is not None else ""
     lines += ["", f"critical path{of}, time in a step", f"  {_by_kind(profile)}"]
     lines += [
-        f"  {one.ns / 1e6:10.3f} ms {one.share_pct:6.2f} %  {one.kind:<14} "
-        f"{on_one_line(one.owner) or '-'}"
-        for one in profile.critical_path_shares()[:_MOST_ROWS]
+        f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} "
+        f"{on_one_line(share.owner) or '-'}"
+        for share in profile.critical_path_shares()[:_MOST_ROWS]
     ]
     lines += ["", f"ops{of}: time that a step gains for 1 ms of the op, own time, free delay"]
     for op in profile.sensitivities()[:_MOST_ROWS]:
@@ -251,7 +251,7 @@ def _change(measured_ns: int, saving_ns: int | None) -> str:
 def _by_kind(profile: ReplayedProfile) -> str:
     """Shares of the kinds on the critical path, largest first."""
     shares: dict[str, float] = {}
-    for one in profile.critical_path_shares():
-        shares[one.kind] = shares.get(one.kind, 0.0) + one.share_pct
+    for part in profile.critical_path_shares():
+        shares[part.kind] = shares.get(part.kind, 0.0) + part.share_pct
     kinds = sorted(shares.items(), key=lambda item: -item[1])
     return ", ".join(f"{kind} {share:.1f} %" for kind, share in kinds if share >= _LEAST_PCT)

@@ -23,14 +23,14 @@ def prometheus_text(figures: Sequence[KeyFigure], labels: Mapping[str, str]) -> 
 
 
 def _lines(figures: Sequence[KeyFigure], labels: Mapping[str, str]) -> Iterator[str]:
-    for name in dict.fromkeys(one.name for one in figures):
-        same = [one for one in figures if one.name == name]
+    for name in dict.fromkeys(figure.name for figure in figures):
+        same = [figure for figure in figures if figure.name == name]
         yield f"# HELP {_PREFIX}{name} {_help(same[0].description)}"
         yield f"# TYPE {_PREFIX}{name} gauge"
-        for one in same:
-            both = {**labels, **one.labels}
+        for figure in same:
+            both = {**labels, **figure.labels}
             pairs = ",".join(f'{key}="{_label(value)}"' for key, value in both.items())
-            yield f"{_PREFIX}{name}{{{pairs}}} {one.value!r}"
+            yield f"{_PREFIX}{name}{{{pairs}}} {figure.value!r}"
 
 
 def _help(text: str) -> str:
@@ -53,15 +53,15 @@ def otlp_json(
         version: Version of this program.
     """
     metrics = []
-    for name in dict.fromkeys(one.name for one in figures):
-        same = [one for one in figures if one.name == name]
+    for name in dict.fromkeys(figure.name for figure in figures):
+        same = [figure for figure in figures if figure.name == name]
         points = [
             {
                 "timeUnixNano": str(time_ns),
-                "asDouble": one.value,
-                "attributes": _attributes(one.labels),
+                "asDouble": figure.value,
+                "attributes": _attributes(figure.labels),
             }
-            for one in same
+            for figure in same
         ]
         described = {"description": same[0].description, "unit": same[0].unit}
         metrics.append({"name": f"dlprof.{name}", **described, "gauge": {"dataPoints": points}})

@@ -57,4 +57,4 @@ def _copies(url: str, stack: ExitStack) -> list[str]:
     choice = _CHOICE.search(url)
     plain = url[: choice.start()] if choice else url
     suffix = choice[0] if choice else ""
-    return [f"{local_file(one, stack)}{suffix}" for one in matching_urls(plain)]
+    return [f"{local_file(address, stack)}{suffix}" for address in matching_urls(plain)]

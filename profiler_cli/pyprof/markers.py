@@ -147,8 +147,8 @@ def sort_out(texts: tuple[str, ...]) -> Around:
             numbered.add(_Numbered(number, name))
         else:
             kinds[kind].append(text)
-    sequence = _pruned(sorted(numbered, key=lambda one: one.number + one.name))
-    ids = sorted({int(one.number) for one in sequence})
+    sequence = _pruned(sorted(numbered, key=lambda item: item.number + item.name))
+    ids = sorted({int(marker.number) for marker in sequence})
     if any(ids) and 0 in ids:
         ids.remove(0)
     other = [text.removeprefix(_WRAPPER) for text in kinds["other"]]
@@ -159,7 +159,7 @@ def sort_out(texts: tuple[str, ...]) -> Around:
         trace=_trace(kinds["trace"]),
         representations=kinds["representation"],
         markers=kinds["marker"],
-        sequence=[f"{one.name}, seq = {one.number}" for one in sequence],
+        sequence=[f"{marker.name}, seq = {marker.number}" for marker in sequence],
         seq_ids=ids,
         direction="bprop" if backward else "fprop",
         modules=modules,
@@ -189,10 +189,10 @@ def _is_backward(one: _Numbered) -> bool:
 def _pruned(ordered: list[_Numbered]) -> list[_Numbered]:
     """Keep the first of consecutive ranges with similar names and the same number."""
     kept = ordered[:1]
-    for before, one in pairwise(ordered):
-        is_similar = one.name in before.name or before.name in one.name
-        if not (is_similar and one.number == before.number):
-            kept.append(one)
+    for before, marker in pairwise(ordered):
+        is_similar = marker.name in before.name or before.name in marker.name
+        if not (is_similar and marker.number == before.number):
+            kept.append(marker)
     return kept
 
 
@@ -214,8 +214,8 @@ def _names(
     ops = [str(content.get("op", "")) for content in contents]
     if ops:
         return [str(content.get("mod", "na")) for content in contents], ops
-    ops = [_node(one.name) for one in sequence if _is_backward(one)]
-    ops = ops or [one.name for one in sequence]
+    ops = [_node(marker.name) for marker in sequence if _is_backward(marker)]
+    ops = ops or [marker.name for marker in sequence]
     if ops:
         return ["na"] * len(ops), ops
     return ["na"], other[:1]

@@ -62,7 +62,7 @@ def _fits(fields: Row) -> bool:
             continue
         if key in _LISTS:
             kind = _LISTS[key]
-            if not isinstance(value, list | tuple) or any(type(one) is not kind for one in value):
+            if not isinstance(value, list | tuple) or any(type(item) is not kind for item in value):
                 return False
         elif key in _PLAIN and type(value) is not _PLAIN[key]:
             return False

@@ -289,7 +289,7 @@ def _simulated() -> Iterator[str]:
     by_client = _by_client(served)
     moment = timezone.now()
     while waiting:
-        pair = _first({one: jobs[0] for one, jobs in waiting.items()}, served, by_client)
+        pair = _first({key: jobs[0] for key, jobs in waiting.items()}, served, by_client)
         yield waiting[pair].popleft()[1]
         if not waiting[pair]:
             del waiting[pair]

@@ -59,12 +59,12 @@ class Registry:
         Databases converted from one of NVIDIA's follow it; added profiles come last.
         """
         served = map(self._served, dict.fromkeys(self._paths()))
-        return [one for one in served if one is not None]
+        return [profile for profile in served if profile is not None]
 
     def find(self, wanted: str) -> ServedProfile | None:
         """The profile of an id, if it is served; folders behind it are not listed."""
         served = (self._served(path) for path in self._paths() if profile_id(path) == wanted)
-        return next((one for one in served if one is not None), None)
+        return next((profile for profile in served if profile is not None), None)
 
     def _paths(self) -> Iterator[Path]:
         named = chain.from_iterable(map(_files_of, self._databases))

@@ -51,7 +51,7 @@ def add_advice(
     meta = dict(store.values("dldb_meta", "key", "value"))
     is_kineto = meta.get("source_format") == SourceFormat.KINETO
     table = _table(aggr, *collect_advice(facts, is_kineto=is_kineto))
-    kept = {name: one for name, one in table.columns.items() if name in columns}
+    kept = {name: column for name, column in table.columns.items() if name in columns}
     insert_rows(connection, Table("advice", kept))
     if facts is not None and facts.replayed is not None:
         for table in replay_tables(aggr, facts.replayed):
@@ -159,7 +159,7 @@ def collect_advice(
 
 
 def _table(aggr: int, found: list[Finding], unknown: list[Unknown]) -> Table:
-    rows = [_found_row(one) for one in found] + [_unknown_row(one) for one in unknown]
+    rows = [_found_row(result) for result in found] + [_unknown_row(result) for result in unknown]
     columns: dict[str, list[Value]] = {
         name: [row.get(name, _EMPTY.get(name, "")) for row in rows] for name in _COLUMNS
     }

@@ -176,8 +176,8 @@ def _long_iterations(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
     """Sums of the ops in long iterations, which would take long to sum in a request."""
     bounds, window = rollup.times.kernel_bounds, rollup.window
     long = np.flatnonzero(np.diff(bounds) > LONG_ITERATION)
-    ranges = [(one, slice(bounds[one], bounds[one + 1])) for one in long.tolist()]
-    parts = [(one, _op_sums(data, rows)) for one, rows in ranges if one in window.numbers]
+    ranges = [(number, slice(bounds[number], bounds[number + 1])) for number in long.tolist()]
+    parts = [(number, _op_sums(data, rows)) for number, rows in ranges if number in window.numbers]
     names = ("op", "kernels", "tc_kernels", "gpu_time", "tc_gpu_time")
     none = np.zeros(0, dtype=np.int64)
     return Table(

@@ -34,7 +34,7 @@ def read_collectives(store: EventStore) -> CollectiveKernels:
     names, ranks = store.names, store.values("ranks", "id", "process")
     kind_of = [collective_kind(name) for name in names.short]
     moves = names.communicates.tolist()
-    kinds = tuple(sorted({kind for kind, one in zip(kind_of, moves, strict=True) if one}))
+    kinds = tuple(sorted({kind for kind, move in zip(kind_of, moves, strict=True) if move}))
     kernels = store.kernels()
     rank_of = np.full(len(store.values("processes", "id")), NO_ROW, dtype=np.int64)
     rank_of[[process - 1 for _, process in ranks]] = [row for row, _ in ranks]

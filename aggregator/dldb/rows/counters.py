@@ -15,14 +15,14 @@ def counter_tables(counters: Sequence[Counter]) -> Iterator[Table]:
     if not counters:
         return
     columns = {
-        name: [getattr(one, name) for one in counters] for name in ("name", "unit", "source")
+        name: [getattr(track, name) for track in counters] for name in ("name", "unit", "source")
     }
     numbers = np.arange(1, len(counters) + 1)
-    devices = np.array([one.device + 1 for one in counters])
+    devices = np.array([counter.device + 1 for counter in counters])
     yield Table("counters", {"id": numbers, "device": devices, **columns})
-    of_sample = np.repeat(numbers, [len(one.start_ns) for one in counters])
+    of_sample = np.repeat(numbers, [len(counter.start_ns) for counter in counters])
     start, stop, value = (
-        np.concatenate([getattr(one, name) for one in counters])
+        np.concatenate([getattr(counter, name) for counter in counters])
         for name in ("start_ns", "stop_ns", "value")
     )
     order = np.lexsort((of_sample, start))

@@ -123,8 +123,8 @@ def _key_node_candidates(data: ImportedProfile) -> Table:
         {
             "id": list(range(1, len(found) + 1)),
             **attributes(found, "name", "key_node", "instances", "iterations"),
-            "kind": [str(one.kind) for one in found],
-            "period": [one.period_ns for one in found],
+            "kind": [str(counter.kind) for counter in found],
+            "period": [counter.period_ns for counter in found],
             **shares,
             **attributes(found, "per_optimizer_step", "counts", "score", "is_chosen"),
         },

@@ -45,10 +45,10 @@ def _path(aggr: int, profile: ReplayedProfile) -> Table:
         {
             "place": list(range(1, len(found) + 1)),
             "aggr": aggr,
-            "kind": [one.kind for one in found],
-            "owner": [one.owner for one in found],
-            "time": [one.ns for one in found],
-            "share": [one.share_pct for one in found],
+            "kind": [share.kind for share in found],
+            "owner": [share.owner for share in found],
+            "time": [share.ns for share in found],
+            "share": [share.share_pct for share in found],
         },
     )
 
@@ -60,11 +60,11 @@ def _sensitivity(aggr: int, profile: ReplayedProfile) -> Table:
         {
             "place": list(range(1, len(found) + 1)),
             "aggr": aggr,
-            "op_id": [one.op for one in found],
-            "direction": [one.direction for one in found],
-            "own_time": [one.own_ns for one in found],
-            "path_time": [one.path_ns for one in found],
-            "gain_ratio": [one.step_ns_per_own_ns for one in found],
-            "slack": [one.slack_ns for one in found],
+            "op_id": [sensitivity.op for sensitivity in found],
+            "direction": [sensitivity.direction for sensitivity in found],
+            "own_time": [sensitivity.own_ns for sensitivity in found],
+            "path_time": [sensitivity.path_ns for sensitivity in found],
+            "gain_ratio": [sensitivity.step_ns_per_own_ns for sensitivity in found],
+            "slack": [sensitivity.slack_ns for sensitivity in found],
         },
     )

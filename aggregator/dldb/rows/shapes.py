@@ -160,7 +160,7 @@ def _kinds_of_kernels(data: ImportedProfile) -> Int64:
     """``Ran`` of each distinct kernel."""
     names, strings = data.kernel_names, data.profile.strings
     traits = [kernel_traits(strings[code]) for code in names.long.tolist()]
-    may = np.array([one.may_multiply for one in traits], dtype=bool)
-    clear = np.array([one.is_clear for one in traits], dtype=bool)
+    may = np.array([trait.may_multiply for trait in traits], dtype=bool)
+    clear = np.array([trait.is_clear for trait in traits], dtype=bool)
     kind = np.where(may, np.where(clear, Ran.PRODUCT, Ran.UNCLEAR), Ran.OTHER)
     return np.where(names.uses_tc, Ran.TENSOR_CORES, kind).astype(np.int64)

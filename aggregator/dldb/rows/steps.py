@@ -195,7 +195,7 @@ def _joined(found: list[Cycles]) -> Cycles | None:
     """The turns of all ranks, or of the one that worked most if their numbers differ."""
     if len(found) < 2:
         return found[0] if found else None
-    return join_ranks(found) or max(found, key=lambda one: int(one.work.sum()))
+    return join_ranks(found) or max(found, key=lambda item: int(item.work.sum()))
 
 
 def _candidates(connection: sqlite3.Connection) -> list[_Candidate]:
@@ -208,14 +208,14 @@ def _candidates(connection: sqlite3.Connection) -> list[_Candidate]:
 
 def _owner(candidates: list[_Candidate], key_node: str, *, is_default: bool) -> tuple[str, Marks]:
     """The range whose instances say where steps begin and end; empty: the key node's own."""
-    named = [one for one in candidates if key_node in (one.key_node, one.name)]
-    is_chosen = is_default or any(one.is_chosen for one in named)
-    chosen = [one for one in candidates if one.is_chosen] if is_chosen else named
+    named = [row for row in candidates if key_node in (row.key_node, row.name)]
+    is_chosen = is_default or any(row.is_chosen for row in named)
+    chosen = [row for row in candidates if row.is_chosen] if is_chosen else named
     for kind in _OWNERS:
-        for one in chosen:
-            if one.kind is kind:
-                return one.name, _MARKS[kind]
-    exact = next((one for one in named if one.name == key_node), None)
+        for row in chosen:
+            if row.kind is kind:
+                return row.name, _MARKS[kind]
+    exact = next((row for row in named if row.name == key_node), None)
     if exact is None:
         return "", Marks.BEGIN
     return ("" if _MARKS[exact.kind] is not Marks.COVER else exact.name), _MARKS[exact.kind]

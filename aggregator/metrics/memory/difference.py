@@ -48,24 +48,24 @@ def to_document(found: PeakDifference) -> dict[str, Any]:
         "base_peak_allocated_bytes": found.base_bytes,
         "new_peak_allocated_bytes": found.new_bytes,
         "difference_bytes": found.difference_bytes,
-        "kinds": [_part(one) for one in found.kinds],
-        "owners": [_part(one) for one in found.owners],
+        "kinds": [_part(kind) for kind in found.kinds],
+        "owners": [_part(owner) for owner in found.owners],
     }
 
 
-def _part(one: Part) -> dict[str, Any]:
-    return asdict(one) | {"difference_bytes": one.difference_bytes}
+def _part(part: Part) -> dict[str, Any]:
+    return asdict(part) | {"difference_bytes": part.difference_bytes}
 
 
 def compare_peaks(
     base: Sequence[DeviceMemory], new: Sequence[DeviceMemory]
 ) -> list[PeakDifference]:
     """Compare the devices that both have, by their number and what recorded them."""
-    known = {(one.source, one.device): one for one in reversed(base)}
+    known = {(recording.source, recording.device): recording for recording in reversed(base)}
     return [
-        _compare(known[one.source, one.device], one)
-        for one in new
-        if (one.source, one.device) in known
+        _compare(known[recording.source, recording.device], recording)
+        for recording in new
+        if (recording.source, recording.device) in known
     ]
 
 
@@ -83,9 +83,9 @@ def _compare(base: DeviceMemory, new: DeviceMemory) -> PeakDifference:
 
 def _owners(memory: DeviceMemory) -> dict[tuple[str, str], int]:
     sums: dict[tuple[str, str], int] = {}
-    for one in memory.owners(memory.at_peak):
-        key = (KIND_NAMES[one.kind], one.name)
-        sums[key] = sums.get(key, 0) + one.size
+    for owner in memory.owners(memory.at_peak):
+        key = (KIND_NAMES[owner.kind], owner.name)
+        sums[key] = sums.get(key, 0) + owner.size
     return sums
 
 
@@ -96,4 +96,6 @@ def _parts(
         Part(kind, owner, base.get((kind, owner), 0), new.get((kind, owner), 0))
         for kind, owner in {**base, **new}
     ]
-    return tuple(sorted(parts, key=lambda one: (-abs(one.difference_bytes), one.kind, one.owner)))
+    return tuple(
+        sorted(parts, key=lambda item: (-abs(item.difference_bytes), item.kind, item.owner))
+    )

@@ -203,7 +203,7 @@ def decode_overview(text: str) -> Overview:
         raise ValueError(str(error)) from error
     points = found["curve"]
     columns = [points["at"], points["allocated_bytes"], points["active_bytes"]]
-    columns += [points["reserved_bytes"], *(one["bytes"] for one in points["kinds"])]
+    columns += [points["reserved_bytes"], *(point["bytes"] for point in points["kinds"])]
     if any(len(column) != len(points["event"]) for column in columns):
         raise ValueError("the columns of a stored curve differ in length")
     return found
@@ -244,14 +244,16 @@ def totals(shown: Shown) -> Totals:
         num_steps=len(peaks),
         steps=[
             StepAt(
-                step=one.step,
-                event=one.event,
-                time_ns=shown.time_ns(one.event),
-                allocated_bytes=one.allocated_bytes,
+                step=peak.step,
+                event=peak.event,
+                time_ns=shown.time_ns(peak.event),
+                allocated_bytes=peak.allocated_bytes,
             )
-            for one in peaks[:MOST_STEPS]
+            for peak in peaks[:MOST_STEPS]
         ],
-        leaks=[LeakBytes(name=one.name, bytes=one.bytes, steps=one.steps) for one in leaks(memory)],
+        leaks=[
+            LeakBytes(name=leak.name, bytes=leak.bytes, steps=leak.steps) for leak in leaks(memory)
+        ],
     )
 
 
@@ -295,9 +297,9 @@ def narrower(points: CurvePoints, high: int, pixels: int) -> CurvePoints:
         active_bytes=_taken(points["active_bytes"], rows),
         reserved_bytes=reserved[rows].tolist(),
         kinds=[
-            KindCurve(kind=one["kind"], bytes=taken)
-            for one in points["kinds"]
-            if any(taken := _taken(one["bytes"], rows))
+            KindCurve(kind=point["kind"], bytes=taken)
+            for point in points["kinds"]
+            if any(taken := _taken(point["bytes"], rows))
         ],
     )
 
@@ -347,15 +349,15 @@ def live_blocks_at(shown: Shown, event: int) -> Moment:
         num_owners=len(owners),
         owners=[
             OwnerAt(
-                module=one.module,
-                op=one.op,
-                kind=KIND_NAMES[one.kind],
-                evidence=EVIDENCE_TEXTS[memory.whose.evidence[one.largest]],
-                bytes=one.size,
-                allocations=one.count,
-                stack=_stack(memory, one.largest),
+                module=owner.module,
+                op=owner.op,
+                kind=KIND_NAMES[owner.kind],
+                evidence=EVIDENCE_TEXTS[memory.whose.evidence[owner.largest]],
+                bytes=owner.size,
+                allocations=owner.count,
+                stack=_stack(memory, owner.largest),
             )
-            for one in owners[:MOST_OWNERS]
+            for owner in owners[:MOST_OWNERS]
         ],
     )
 
@@ -363,4 +365,4 @@ def live_blocks_at(shown: Shown, event: int) -> Moment:
 def _stack(memory: DeviceMemory, row: int) -> list[str]:
     stacks = memory.stacks
     frames = stacks.frames[memory.whose.stack[row]][:_MOST_FRAMES]
-    return [f"{stacks.names[one]} ({stacks.files[one]}:{stacks.lines[one]})" for one in frames]
+    return [f"{stacks.names[at]} ({stacks.files[at]}:{stacks.lines[at]})" for at in frames]

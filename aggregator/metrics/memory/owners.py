@@ -29,7 +29,7 @@ def peak_owners(
     The driver's allocations are the cache of PyTorch's allocator; where this was recorded too, they
     are not counted again.
     """
-    own = [one for one in recordings if one.memory.source != "nsys"] or list(recordings)
+    own = [row for row in recordings if row.memory.source != "nsys"] or list(recordings)
     ops: dict[int, int] = defaultdict(int)
     groups: dict[str, int] = defaultdict(int)
     if own:
@@ -51,7 +51,7 @@ class _Instances:
         self.names = {row: name for row, name in enumerate(ops.names) if ops.domain[row] == 0}
         self._groups: dict[str, str] = {}  # Groups by the ends of their paths.
         paths = {group for name in self.names.values() for group in groups_of(name)}
-        for path in sorted(paths, key=lambda one: (len(one), one)):
+        for path in sorted(paths, key=lambda item: (len(item), item)):
             # An item of a list is a part of a path ("layers.0") or has two ("layers/0").
             parts = path.strip("/").replace("/", ".").split(".")
             for begin in range(len(parts)):

@@ -65,8 +65,8 @@ def usual_changes(memory: DeviceMemory) -> list[WhatIf]:
     if pattern := repeated_modules(memory):
         changes.append(f"checkpoint:{pattern}")
     found = [what_if(memory, change) for change in changes]
-    lower = [one for one in found if one.saved_bytes > 0]
-    return sorted(lower, key=lambda one: (one.peak_allocated_bytes, one.change))
+    lower = [outcome for outcome in found if outcome.saved_bytes > 0]
+    return sorted(lower, key=lambda item: (item.peak_allocated_bytes, item.change))
 
 
 def repeated_modules(memory: DeviceMemory) -> str:
@@ -176,7 +176,7 @@ def _recompute(memory: DeviceMemory, own: Int64, delta: Int64) -> None:
     kept = activations[np.argsort(rows.alloc_event[activations], kind="stable")[:-1]]
     left = int(rows.alloc_event[forward].max()) + 1
     free = rows.free_event[kept]
-    used = [int(one) for one in free[free != NEVER].tolist()]
+    used = [int(row) for row in free[free != NEVER].tolist()]
     used += rows.alloc_event[backward].tolist()
     # Without a backward pass (the memory was exhausted before it) they stay released.
     again = min((event for event in used if event > left), default=len(delta) - 2)

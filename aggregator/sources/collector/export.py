@@ -107,13 +107,13 @@ def _write(
         end, kernels = start, 0
         processes = []
         for file in files:
-            one = read_records(file)
-            for table, columns in _tables(one, strings, start).items():
+            source = read_records(file)
+            for table, columns in _tables(source, strings, start).items():
                 writer.add(table, columns)
-            end = max(end, _end_ns(one))
-            kernels += len(one.columns[kinds.KERNEL])
+            end = max(end, _end_ns(source))
+            kernels += len(source.columns[kinds.KERNEL])
             # One process at a time is held in memory.
-            processes.append(one.summary())
+            processes.append(source.summary())
         for table, columns in information_tables(processes, end - start, utc_ns, system).items():
             writer.add(table, columns)
         ids = np.array(list(strings.ids.values()), dtype=np.int64)
@@ -178,24 +178,24 @@ def _arrow(values: Any) -> pa.Array:
     return from_values(values)
 
 
-def _tables(one: Records, strings: Strings, start: int) -> dict[str, Columns]:
+def _tables(source: Records, strings: Strings, start: int) -> dict[str, Columns]:
     """Rows of one process by table."""
-    process = int(one.columns[kinds.PROCESS][0]["pid"]) << PID_SHIFT
-    device_of = _device_of_context(one)
+    process = int(source.columns[kinds.PROCESS][0]["pid"]) << PID_SHIFT
+    device_of = _device_of_context(source)
     found = {
-        names.API_CALLS: _api(one, strings, process, start),
-        names.KERNELS: _kernels(one, strings, process, start),
-        names.COPIES: _copies(one, process, start),
-        names.SETS: _sets(one, process, start),
-        names.SYNCS: _syncs(one, process, start, device_of),
-        names.EVENTS: _events(one, process, device_of),
-        names.NVTX: _nvtx(one, process, start),
-        OVERHEADS: _overheads(one, strings, process, start),
-        names.THREAD_NAMES: _thread_names(one, strings, process),
-        names.WINDOWS: _windows(one, start),
+        names.API_CALLS: _api(source, strings, process, start),
+        names.KERNELS: _kernels(source, strings, process, start),
+        names.COPIES: _copies(source, process, start),
+        names.SETS: _sets(source, process, start),
+        names.SYNCS: _syncs(source, process, start, device_of),
+        names.EVENTS: _events(source, process, device_of),
+        names.NVTX: _nvtx(source, process, start),
+        OVERHEADS: _overheads(source, strings, process, start),
+        names.THREAD_NAMES: _thread_names(source, strings, process),
+        names.WINDOWS: _windows(source, start),
     }
-    nodes = one.columns[kinds.GRAPH_NODE]
-    if len(nodes) or any(one.columns[kind]["graph_node"].any() for kind in kinds.WORK):
+    nodes = source.columns[kinds.GRAPH_NODE]
+    if len(nodes) or any(source.columns[kind]["graph_node"].any() for kind in kinds.WORK):
         found[names.GRAPH_NODES] = {
             "start": _since(nodes["time"], start),
             "end": _since(nodes["time"], start),
@@ -206,12 +206,12 @@ def _tables(one: Records, strings: Strings, start: int) -> dict[str, Columns]:
     return found
 
 
-def _windows(one: Records, start: int) -> Columns:
+def _windows(source: Records, start: int) -> Columns:
     return {
-        "pid": [int(one.columns[kinds.PROCESS][0]["pid"])] * len(one.windows),
-        "start_ns": [max(window.start_ns - start, 0) for window in one.windows],
-        "end_ns": [max(window.end_ns - start, 0) for window in one.windows],
-        "ended_by": [window.ended_by for window in one.windows],
+        "pid": [int(source.columns[kinds.PROCESS][0]["pid"])] * len(source.windows),
+        "start_ns": [max(window.start_ns - start, 0) for window in source.windows],
+        "end_ns": [max(window.end_ns - start, 0) for window in source.windows],
+        "ended_by": [window.ended_by for window in source.windows],
     }
 
 
@@ -219,28 +219,28 @@ def _since(times: npt.NDArray[Any], start: int) -> Int64:
     return np.maximum(times.astype(np.int64) - start, 0)
 
 
-def _end_ns(one: Records) -> int:
+def _end_ns(source: Records) -> int:
     """When the last window of the process ended, or its last record if it did not get that far."""
-    ends = [window.end_ns for window in one.windows]
+    ends = [window.end_ns for window in source.windows]
     # Files of older versions have no windows: they were recorded to the end.
-    if one.is_complete and not ends:
-        ends = [int(one.columns[kinds.END][-1]["time_ns"])]
-    return max(one.last_ns(), int(one.columns[kinds.PROCESS][0]["time_ns"]), *ends)
+    if source.is_complete and not ends:
+        ends = [int(source.columns[kinds.END][-1]["time_ns"])]
+    return max(source.last_ns(), int(source.columns[kinds.PROCESS][0]["time_ns"]), *ends)
 
 
 def _times(rows: npt.NDArray[Any], start: int) -> Columns:
     return {"start": _since(rows["start"], start), "end": _since(rows["end"], start)}
 
 
-def _api(one: Records, strings: Strings, process: int, start: int) -> Columns:
-    calls = one.columns[kinds.API]
+def _api(source: Records, strings: Strings, process: int, start: int) -> Columns:
+    calls = source.columns[kinds.API]
     calls = calls[~_is_nested(calls)]
     return {
         **_times(calls, start),
         "eventClass": calls["is_driver"].astype(np.int64),
         "globalTid": process | calls["thread"].astype(np.int64),
         "correlationId": calls["correlation"].astype(np.int64),
-        "nameId": strings.of(calls["name"], one.strings),
+        "nameId": strings.of(calls["name"], source.strings),
         "returnValue": calls["result"].astype(np.int64),
     }
 
@@ -281,22 +281,22 @@ def _work_columns(rows: npt.NDArray[Any], process: int, start: int) -> Columns:
     }
 
 
-def _finished(one: Records, kind: int) -> npt.NDArray[Any]:
+def _finished(source: Records, kind: int) -> npt.NDArray[Any]:
     """Work of a type, without what the GPU had not finished when the process ended."""
-    rows = one.columns[kind]
+    rows = source.columns[kind]
     start, end = rows["start"].astype(np.int64), rows["end"].astype(np.int64)
     return rows[(start > 0) & (end >= start)]
 
 
-def _kernels(one: Records, strings: Strings, process: int, start: int) -> Columns:
-    rows = _finished(one, kinds.KERNEL)
-    plain = {number: demangle(text) for number, text in one.strings.items()}
+def _kernels(source: Records, strings: Strings, process: int, start: int) -> Columns:
+    rows = _finished(source, kinds.KERNEL)
+    plain = {number: demangle(text) for number, text in source.strings.items()}
     short = {number: short_name(text) for number, text in plain.items()}
     return {
         **_work_columns(rows, process, start),
         "demangledName": strings.of(rows["name"], plain),
         "shortName": strings.of(rows["name"], short),
-        "mangledName": strings.of(rows["name"], one.strings),
+        "mangledName": strings.of(rows["name"], source.strings),
         "launchType": rows["launch_type"].astype(np.int64),
         "registersPerThread": rows["registers"].astype(np.int64),
         **{f"grid{axis}": rows[f"grid_{axis.lower()}"].astype(np.int64) for axis in "XYZ"},
@@ -311,8 +311,8 @@ def _memory_kind(kind: npt.NDArray[Any]) -> Int64:
     return np.where(kind == 0, 7, kind.astype(np.int64) - 1)
 
 
-def _copies(one: Records, process: int, start: int) -> Columns:
-    rows = _finished(one, kinds.COPY)
+def _copies(source: Records, process: int, start: int) -> Columns:
+    rows = _finished(source, kinds.COPY)
     return {
         **_work_columns(rows, process, start),
         "bytes": rows["bytes"].astype(np.int64),
@@ -322,8 +322,8 @@ def _copies(one: Records, process: int, start: int) -> Columns:
     }
 
 
-def _sets(one: Records, process: int, start: int) -> Columns:
-    rows = _finished(one, kinds.SET)
+def _sets(source: Records, process: int, start: int) -> Columns:
+    rows = _finished(source, kinds.SET)
     return {
         **_work_columns(rows, process, start),
         "bytes": rows["bytes"].astype(np.int64),
@@ -331,11 +331,11 @@ def _sets(one: Records, process: int, start: int) -> Columns:
     }
 
 
-def _device_of_context(one: Records) -> dict[int, int]:
+def _device_of_context(source: Records) -> dict[int, int]:
     """Device of each context, from the work in it."""
     found: dict[int, int] = {}
     for kind in kinds.WORK:
-        rows = one.columns[kind]
+        rows = source.columns[kind]
         pairs = np.unique(np.stack([rows["context"], rows["device"]], axis=1), axis=0)
         found.update((int(context), int(device)) for context, device in pairs)
     return found
@@ -343,7 +343,7 @@ def _device_of_context(one: Records) -> dict[int, int]:
 
 def _in_context(rows: npt.NDArray[Any], process: int, device_of: Mapping[int, int]) -> Columns:
     contexts, code = np.unique(rows["context"], return_inverse=True)
-    devices = np.array([device_of.get(int(one), 0) for one in contexts], dtype=np.int64)
+    devices = np.array([device_of.get(int(source), 0) for source in contexts], dtype=np.int64)
     sync = rows["event_sync"]
     return {
         "deviceId": devices[code],
@@ -356,18 +356,18 @@ def _in_context(rows: npt.NDArray[Any], process: int, device_of: Mapping[int, in
     }
 
 
-def _syncs(one: Records, process: int, start: int, device_of: Mapping[int, int]) -> Columns:
-    rows = one.columns[kinds.SYNC]
+def _syncs(source: Records, process: int, start: int, device_of: Mapping[int, int]) -> Columns:
+    rows = source.columns[kinds.SYNC]
     in_context = _in_context(rows, process, device_of)
     return _times(rows, start) | in_context | {"syncType": rows["type"].astype(np.int64)}
 
 
-def _events(one: Records, process: int, device_of: Mapping[int, int]) -> Columns:
-    return _in_context(one.columns[kinds.EVENT], process, device_of)
+def _events(source: Records, process: int, device_of: Mapping[int, int]) -> Columns:
+    return _in_context(source.columns[kinds.EVENT], process, device_of)
 
 
-def _nvtx(one: Records, process: int, start: int) -> Columns:
-    columns = nvtx_columns(one)
+def _nvtx(source: Records, process: int, start: int) -> Columns:
+    columns = nvtx_columns(source)
     columns["start"] = _since(columns["start"], start)
     columns["end"] = np.ma.maximum(columns["end"] - start, 0)
     columns["globalTid"] = columns.pop("thread") | process
@@ -375,8 +375,8 @@ def _nvtx(one: Records, process: int, start: int) -> Columns:
     return columns
 
 
-def _overheads(one: Records, strings: Strings, process: int, start: int) -> Columns:
-    rows = one.columns[kinds.OVERHEAD]
+def _overheads(source: Records, strings: Strings, process: int, start: int) -> Columns:
+    rows = source.columns[kinds.OVERHEAD]
     return {
         **_times(rows, start),
         "globalTid": process | rows["thread"].astype(np.int64),
@@ -391,8 +391,8 @@ def _overheads(one: Records, strings: Strings, process: int, start: int) -> Colu
     }
 
 
-def _thread_names(one: Records, strings: Strings, process: int) -> Columns:
-    found = thread_names(one)
+def _thread_names(source: Records, strings: Strings, process: int) -> Columns:
+    found = thread_names(source)
     return {
         "nameId": np.array([strings.id(name) for name in found.values()], dtype=np.int64),
         "globalTid": process | np.array(list(found), dtype=np.int64),

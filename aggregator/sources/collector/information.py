@@ -41,7 +41,7 @@ def information_tables(
     """
     gpus, ordinals, release = _devices(processes)
     properties = {**system, **({"CudaDriverVersion": str(release)} if release else {})}
-    versions = sorted({text for one in processes for text in one.notes("cupti_version")})
+    versions = sorted({text for process in processes for text in process.notes("cupti_version")})
     return {
         names.GPUS: _columns(gpus),
         names.CUDA_DEVICES: _columns(ordinals),
@@ -74,15 +74,15 @@ def _devices(
     """GPUs, their ordinals in each process, and the version of CUDA that the driver supports."""
     found: dict[str, dict[str, Any]] = {}
     ordinals, release = [], 0
-    for one in processes:
-        for line in one.lines(kinds.DEVICES):
+    for process in processes:
+        for line in process.lines(kinds.DEVICES):
             device = _device(line)
             if device is None:
                 continue
             release = max(release, device.pop("release"))
             ordinal, uuid = device.pop("ordinal"), device["uuid"]
             gpu = found.setdefault(uuid, {"id": len(found), "cuDevice": len(found), **device})
-            ordinals.append({"gpuId": gpu["id"], "cudaId": ordinal, "pid": _pid(one)})
+            ordinals.append({"gpuId": gpu["id"], "cudaId": ordinal, "pid": _pid(process)})
     return list(found.values()), ordinals, release
 
 
@@ -121,17 +121,17 @@ def _diagnostics(processes: Sequence[Records]) -> list[dict[str, Any]]:
     def add(process: int, text: str) -> None:
         rows.append({"timestamp": 0, "severity": _ERROR, "text": text, "globalPid": process})
 
-    for one in processes:
-        pid = _pid(one)
-        dropped = int(one.columns[kinds.END]["dropped"].max(initial=0))
+    for member in processes:
+        pid = _pid(member)
+        dropped = int(member.columns[kinds.END]["dropped"].max(initial=0))
         if dropped:
             add(pid, f"{OWN_DROPPED}{dropped}")
-        if not one.is_complete:
+        if not member.is_complete:
             add(pid, OWN_INCOMPLETE)
-        if one.unfinished:
-            add(pid, f"{OWN_UNFINISHED}{one.unfinished}")
-        for text in (*one.notes("cupti_error"), *one.notes("other_subscriber")):
+        if member.unfinished:
+            add(pid, f"{OWN_UNFINISHED}{member.unfinished}")
+        for text in (*member.notes("cupti_error"), *member.notes("other_subscriber")):
             add(pid, f"{OWN_ERROR}{text}")
-        for count in one.notes("interrupted"):
+        for count in member.notes("interrupted"):
             add(pid, f"{OWN_INTERRUPTED}{count}")
     return rows

@@ -181,7 +181,7 @@ def read_records(path: Path) -> Records:
 
 def _begun(windows: Sequence[npt.NDArray[Any]]) -> int:
     """The number of windows that have begun: a record of each begin has no end."""
-    return sum(int((one["end"] == 0).sum()) for one in windows)
+    return sum(int((window["end"] == 0).sum()) for window in windows)
 
 
 def _number_on(
@@ -218,7 +218,7 @@ def _windows(found: Records) -> list[Window]:
     ends: dict[int, tuple[int, int]] = {}
     starts: list[int] = []
     for start, end, number in zip(
-        *(one.tolist() for one in (*times, rows["ended_by"])), strict=True
+        *(column.tolist() for column in (*times, rows["ended_by"])), strict=True
     ):
         if end:
             ends[start] = max(start, end), number

@@ -204,7 +204,7 @@ def _ints(values: list[int]) -> Int64:
 def _indexes(chosen: list[Event]) -> Int64:
     """Numbers in order of the starts; versions of PyTorch before 1.12 number ops only."""
     ids = [args.index if args.index >= 0 else args.external for args in (e.args for e in chosen)]
-    return _ints([max(-1, min(one, _MAX_NS)) for one in ids])
+    return _ints([max(-1, min(number, _MAX_NS)) for number in ids])
 
 
 def _ranges(events: TraceEvents, chosen: list[Event]) -> Columns:

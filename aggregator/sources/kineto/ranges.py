@@ -83,10 +83,10 @@ def _use_inner_types(ops: Columns, shapes: list[Shapes]) -> None:
     for shape in shapes:
         kinds.setdefault(shape.text, set()).add(shape.data_type)
     # Without autocast hardly any sizes occur with several types.
-    mixed = np.array([bool(one.text) and len(kinds[one.text]) > 1 for one in shapes], dtype=bool)
+    mixed = np.array([bool(kind.text) and len(kinds[kind.text]) > 1 for kind in shapes], dtype=bool)
     rows = np.flatnonzero(mixed[ops["shapes"]]) if len(mixed) else np.empty(0, dtype=np.int64)
     text_of: dict[str, int] = {}
-    text = np.array([text_of.setdefault(one.text, len(text_of)) for one in shapes] or [0])
+    text = np.array([text_of.setdefault(kind.text, len(text_of)) for kind in shapes] or [0])
     keys = (ops["name"], ops["lane"], text[ops["shapes"]]) if len(shapes) else ()
     order = rows[np.lexsort((-ops["end"][rows], ops["start"][rows], *(k[rows] for k in keys)))]
     outer, inner = order[:-1], order[1:]

@@ -104,7 +104,9 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
     api = _api_calls(tables["api"], lanes)
     devices = read_devices(events)
     work = _WorkColumns(api, lanes, np.array([d.device_id for d in devices], dtype=np.int64))
-    shapes = complete_lists(events, [read_arguments(one) for one in events.shapes.values()])
+    shapes = complete_lists(
+        events, [read_arguments(arguments) for arguments in events.shapes.values()]
+    )
     ranges, range_names = build_ranges(events, lanes.thread, shapes)
     _clear_missing_sizes(ranges, shapes)
     return Profile(

@@ -56,7 +56,7 @@ def _ranks(values: tuple[Any, ...]) -> Integers:
 
 
 def _sortable(value: Any) -> Any:
-    return value if isinstance(value, str) else [(type(one).__name__, one) for one in value]
+    return value if isinstance(value, str) else [(type(item).__name__, item) for item in value]
 
 
 def _keys(kind: str, table: Columns, ranks: dict[tuple[str, str], Integers]) -> Iterator[Integers]:

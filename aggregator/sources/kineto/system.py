@@ -30,9 +30,9 @@ def read_devices(events: TraceEvents) -> tuple[Device, ...]:
     properties = events.header.get("deviceProperties")
     listed = properties if isinstance(properties, list) else []
     known = {
-        number: one
-        for one in listed
-        if isinstance(one, dict) and (number := _int(one, "id")) is not None
+        number: device
+        for device in listed
+        if isinstance(device, dict) and (number := _int(device, "id")) is not None
     }
     return tuple(_device(number, known.get(number, {})) for number in used or sorted(known))
 

@@ -74,10 +74,10 @@ class _Ops:
         moments = np.array(threads)
         for thread, ranges in by_thread.items():
             own = np.flatnonzero(moments == thread)
-            ranges.sort(key=lambda one: (one[0], -one[1]))
-            starts = np.array([one[0] for one in ranges], dtype=np.int64)
-            ends = np.array([one[1] for one in ranges], dtype=np.int64)
-            is_op = np.array([not one[2].startswith(_OPTIMIZER) for one in ranges])
+            ranges.sort(key=lambda item: (item[0], -item[1]))
+            starts = np.array([span[0] for span in ranges], dtype=np.int64)
+            ends = np.array([span[1] for span in ranges], dtype=np.int64)
+            is_op = np.array([not span[2].startswith(_OPTIMIZER) for span in ranges])
             found = _covering(starts, ends, is_op, times[own])
             steps = _covering(starts, ends, ~is_op, times[own])
             for place, op, step in zip(own.tolist(), found.tolist(), steps.tolist(), strict=True):
@@ -145,8 +145,8 @@ def read_trace(path: Path) -> MemoryTrace:
 def _shifted(memory: MemoryTrace, base: int) -> MemoryTrace:
     """The same with times since 1970, where the trace has the base of its clock."""
     devices = (
-        replace(one, events=replace(one.events, time_ns=one.events.time_ns + base))
-        for one in memory.devices
+        replace(device, events=replace(device.events, time_ns=device.events.time_ns + base))
+        for device in memory.devices
     )
     return replace(memory, devices=tuple(devices))
 
@@ -171,7 +171,7 @@ def _is_range(event: _Event) -> bool:
 
 def _memory(ops: _Ops, rows: list[tuple[_Event, _Args]]) -> MemoryTrace:
     columns = np.array(
-        [(one.device, one.size, one.address, one.allocated, one.reserved) for _, one in rows],
+        [(row.device, row.size, row.address, row.allocated, row.reserved) for _, row in rows],
         dtype=np.int64,
     )
     device, signed, address, allocated, reserved = columns.T

@@ -34,7 +34,7 @@ class DeviceRows:
     def __init__(self, known: DeviceMap, work: Sequence[RawTable], process_keys: Int64) -> None:
         self._known = known
         self._process_keys = process_keys
-        used = {(pid & PID_MASK, one) for table in work for pid, one in _pairs(table)[0]}
+        used = {(pid & PID_MASK, value) for table in work for pid, value in _pairs(table)[0]}
         numbered = sorted(known.numbered(used).items(), key=lambda pair: pair[1].device_id)
         self.devices = tuple(device for _, device in numbered)
         self._row = {gpu: row for row, (gpu, _) in enumerate(numbered)}

@@ -64,7 +64,7 @@ def read_counters(
     except CorruptProfileError:
         # The profile is complete without the samples.
         return ()
-    return tuple(one for one in (_within(counter, end_ns) for counter in found) if one)
+    return tuple(part for part in (_within(counter, end_ns) for counter in found) if part)
 
 
 def _nvml(schema: Schema, devices: tuple[Device, ...], start_utc_ns: int) -> Iterator[Counter]:

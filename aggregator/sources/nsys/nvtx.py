@@ -306,7 +306,7 @@ def _last_repetitions(table: RawTable, open_rows: Bool, events: NvtxEvents) -> B
     code_of = {text: code for code, text in enumerate(dict.fromkeys(plain))}
     name = np.array([code_of[text] for text in plain], dtype=np.int64)[table["label"]]
     is_group = np.array([not text.startswith("{") for text in events.labels])[table["label"]]
-    is_group &= (table["seq"] < 0) & np.array([not one for one in events.size_texts])[
+    is_group &= (table["seq"] < 0) & np.array([not sizes for sizes in events.size_texts])[
         table["sizes"]
     ]
     key = dense_codes(table["lane"].astype(np.int64) * len(code_of) + name)[1]

@@ -190,7 +190,7 @@ def read_devices(schema: Schema) -> DeviceMap:
 def _visible_devices(system: dict[str, str]) -> frozenset[int]:
     """Numbers in ``CUDA_VISIBLE_DEVICES`` of the run; empty: not set, or set to names."""
     found = re.search(r"(?:^|;)CUDA_VISIBLE_DEVICES=([0-9,]+)(?:;|$)", system.get(ENVIRONMENT, ""))
-    return frozenset(int(one) for one in found[1].split(",") if one) if found else frozenset()
+    return frozenset(int(row) for row in found[1].split(",") if row) if found else frozenset()
 
 
 ENVIRONMENT = "DeviceEnvironment"

@@ -72,8 +72,8 @@ def read_blocking_streams(schema: Schema, process_ids: tuple[int, ...]) -> Block
         ]
     pid, stream, kind = np.concatenate([np.empty((3, 0), dtype=np.int64), *parts], axis=1)
     process = np.full(len(pid), -1, dtype=np.int64)
-    for row, one in enumerate(process_ids):
-        process[pid == one] = row
+    for row, number in enumerate(process_ids):
+        process[pid == number] = row
     keep = (process >= 0) & ((kind == _BLOCKING) | (kind == _LEGACY_DEFAULT))
     keep &= np.isin(process, process[kind == _BLOCKING])
     rows = np.unique(np.stack([process, stream, kind == _LEGACY_DEFAULT])[:, keep], axis=1)

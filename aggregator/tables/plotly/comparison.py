@@ -35,7 +35,7 @@ def step_changes(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     unit = choose_unit(max(before, after, *edges))
     lows = [0.0, *map(min, edges[:-1], edges[1:]), 0.0]
     lengths = [before, *map(abs, changes), after]
-    texts = [f"{unit.of(before):.3f}", *(f"{unit.of(one):+.3f}" for one in changes)]
+    texts = [f"{unit.of(before):.3f}", *(f"{unit.of(change):+.3f}" for change in changes)]
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -47,7 +47,7 @@ def step_changes(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         "cliponaxis": False,
         "customdata": [before, *changes, after],
         "marker": {
-            "color": [GPU[theme], *(SLOWER if one > 0 else FASTER for one in changes), GPU[theme]]
+            "color": [GPU[theme], *(SLOWER if step > 0 else FASTER for step in changes), GPU[theme]]
         },
         "hovertemplate": "%{y}: %{customdata:,.0f} ns<extra></extra>",
     }
@@ -64,7 +64,7 @@ def row_samples(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     if not row_count(table):
         return empty_figure(theme, say("No time in these steps"))
     sides, captures = column(table, "side"), column(table, "capture")
-    times = [float(one) for one in column(table, "time_ns")]
+    times = [float(value) for value in column(table, "time_ns")]
     unit = choose_unit(max(times))
     traces = []
     for (side, capture), color in _colors(sides, captures).items():

@@ -55,12 +55,12 @@ class _Bar:
 
     @property
     def duration_ns(self) -> int:
-        return round(sum(one.duration_ns for one in self.iterations) / len(self.iterations))
+        return round(sum(row.duration_ns for row in self.iterations) / len(self.iterations))
 
     @property
     def phase(self) -> str | None:
         """Phase of all its iterations; None: unknown, or not the same one."""
-        phases = {one.phase for one in self.iterations}
+        phases = {iteration.phase for iteration in self.iterations}
         return phases.pop() if len(phases) == 1 else None
 
     def part_ns(self, part: str) -> int | None:
@@ -69,7 +69,7 @@ class _Bar:
             return None
         if part == "outside":
             return self.duration_ns
-        known = [time for one in self.iterations if (time := one.parts_ns[part]) is not None]
+        known = [time for row in self.iterations if (time := row.parts_ns[part]) is not None]
         return round(sum(known) / len(known)) if known else None
 
 
@@ -98,12 +98,12 @@ def iteration_summary(
         max_bars: Maximum number of bars.
     """
     everything = _iterations(table)
-    shown = [one for one in everything if _is_shown(one, start, stop, only_profiled=only_profiled)]
+    shown = [row for row in everything if _is_shown(row, start, stop, only_profiled=only_profiled)]
     if not shown:
         return empty_figure(theme, say("No iterations here"))
     size, bars = _bucket(shown, max_bars)
     unit = choose_unit(max(bar.duration_ns for bar in bars))
-    profiled = [one.index for one in everything if one.is_profiled]
+    profiled = [iteration.index for iteration in everything if iteration.is_profiled]
     bounds = {"iter_start": min(profiled), "iter_stop": max(profiled)} if profiled else {}
     layout = base_layout(theme) | {
         "barmode": "stack",
@@ -158,7 +158,7 @@ def _iterations(table: Table) -> list[_Iteration]:
         for index, kind, profiled, duration, phase, *times in rows
         if kind != BETWEEN  # nothing was recorded: it has no time to show
     ]
-    return sorted(found, key=lambda one: one.index)
+    return sorted(found, key=lambda item: item.index)
 
 
 def _is_shown(one: _Iteration, start: int | None, stop: int | None, *, only_profiled: bool) -> bool:
@@ -169,9 +169,9 @@ def _is_shown(one: _Iteration, start: int | None, stop: int | None, *, only_prof
 
 def _bucket(shown: list[_Iteration], max_bars: int) -> tuple[int, list[_Bar]]:
     """The smallest bucket size with at most ``max_bars`` bars, and the bars."""
-    runs = _runs(shown, lambda one: (one.kind, one.is_profiled, one.phase))
+    runs = _runs(shown, lambda item: (item.kind, item.is_profiled, item.phase))
     if len(runs) > max_bars // 2:
-        runs = _runs(shown, lambda one: (one.kind, one.is_profiled))
+        runs = _runs(shown, lambda item: (item.kind, item.is_profiled))
     size = max(1, len(shown) // max_bars)
     while size < len(shown) and sum(-(-len(run) // size) for run in runs) > max_bars:
         size += 1
@@ -209,8 +209,8 @@ def _about(bar: _Bar) -> dict[str, Any]:
         "is_profiled": bar.first.is_profiled,
         "phase": bar.phase,
         "duration_ns": bar.duration_ns,
-        "shortest_ns": min(one.duration_ns for one in bar.iterations),
-        "longest_ns": max(one.duration_ns for one in bar.iterations),
+        "shortest_ns": min(iteration.duration_ns for iteration in bar.iterations),
+        "longest_ns": max(iteration.duration_ns for iteration in bar.iterations),
     }
 
 

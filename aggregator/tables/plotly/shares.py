@@ -125,17 +125,17 @@ def _segment(part: str, value: float | None) -> dict[str, Any]:
 
 
 def _donut(slices: list[_Slice], theme: Theme, *, center: str) -> Figure:
-    if all(one.value is None for one in slices):
+    if all(part.value is None for part in slices):
         return empty_figure(theme, _NO_VALUES)
     trace = {
         "type": "pie",
         "hole": 0.62,
         "sort": False,
         "direction": "clockwise",
-        "labels": [one.name for one in slices],
-        "values": [one.value for one in slices],
-        "marker": {"colors": [one.color for one in slices]},
-        "customdata": [one.exact for one in slices],
+        "labels": [part.name for part in slices],
+        "values": [part.value for part in slices],
+        "marker": {"colors": [part.color for part in slices]},
+        "customdata": [part.exact for part in slices],
         "textinfo": "none",
         "hovertemplate": "%{label}: %{customdata} (%{percent})<extra></extra>",
     }

@@ -43,8 +43,10 @@ def read_counters(connection: sqlite3.Connection, window: Window | None = None) 
     All errors are those of ``Events``.
     """
     found = [*_sampled(connection), *_recorded(connection)]
-    found = [_within(one, window or Window()) for one in found]
-    return sorted((one for one in found if len(one.value)), key=lambda one: (one.device, one.title))
+    found = [_within(track, window or Window()) for track in found]
+    return sorted(
+        (track for track in found if len(track.value)), key=lambda item: (item.device, item.title)
+    )
 
 
 def _within(counter: Counter, window: Window) -> Counter:

@@ -46,7 +46,7 @@ class LaneReader:
         firsts = np.concatenate([*starts, self._iterations[:1, 1]])
         self.origin_ns = int(firsts.min(initial=firsts[0] if len(firsts) else 0))
         lasts = [part.end_ns for part in (self._work, self._calls, self._op_calls)]
-        self._end_ns = max(int(one.max(initial=self.origin_ns)) for one in lasts)
+        self._end_ns = max(int(ends.max(initial=self.origin_ns)) for ends in lasts)
         self.labels = Labels()
         self.labels.number(CPU)
 
@@ -128,12 +128,12 @@ class LaneReader:
 
     def _work_lanes(self, processes: set[int], before: str) -> Iterator[EventLane]:
         devices = self._events.devices()
-        chosen = [one for one in self._streams if one[0][0] in processes]
+        chosen = [entry for entry in self._streams if entry[0][0] in processes]
         are_several = len({process for (process, _, _), _ in chosen}) > 1
         for device in sorted({device for (_, device, _), _ in chosen}):
             number, product = devices[device]
             group = f"{before}GPU {number}" + (f" ({product})" if product else "")
-            mine = [one for one in chosen if one[0][1] == device]
+            mine = [entry for entry in chosen if entry[0][1] == device]
             every = np.sort(np.concatenate([rows for _, rows in mine]))
             yield from self._idle_lane(f"idle{device + 1}.{min(processes) + 1}", group, every)
             for (process, _, stream), rows in mine:

@@ -37,7 +37,7 @@ def read_marked(connection: sqlite3.Connection, aggregation: int) -> Sequence[Ma
         _marked(str(name), read_list(str(evidence)))
         for name, evidence in connection.execute(sql, (aggregation,))
     ]
-    return [one for one in found if one.op_ids or one.kernels or one.numbers][:_MOST_ADVICE]
+    return [mark for mark in found if mark.op_ids or mark.kernels or mark.numbers][:_MOST_ADVICE]
 
 
 def _marked(name: str, items: list[Any]) -> Marked:
@@ -77,7 +77,7 @@ def _times_of_name(store: EventStore, name: str) -> tuple[Int64, Int64]:
     ops, calls = store.ops, store.op_calls()
     by_id = [row for row, op_id in enumerate(ops.op_ids) if op_id == name]
     forward = zip(ops.names, ops.directions, strict=True)
-    by_name = [row for row, one in enumerate(forward) if one == (name, "fprop")]
+    by_name = [row for row, value in enumerate(forward) if value == (name, "fprop")]
     for wanted in (by_id, by_name):
         rows = np.flatnonzero(np.isin(calls.op, wanted))
         if len(rows):

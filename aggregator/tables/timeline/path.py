@@ -69,7 +69,7 @@ def path_lane(data: AggregationData, stored: StoredTimeline) -> StoredLane | Non
 def _items(connection: sqlite3.Connection, found: ReplayedProfile, stored: StoredTimeline) -> Items:
     """Measured times of what lies on the path, cut where the next one begins."""
     numbers = {
-        (one.name, one.category >= 0, one.op_id): row for row, one in enumerate(stored.labels)
+        (item.name, item.category >= 0, item.op_id): row for row, item in enumerate(stored.labels)
     }
     start, end, label, row = np.concatenate(
         [_work(connection, found, numbers), _calls(found, numbers)], axis=1
@@ -91,7 +91,9 @@ def _work(connection: sqlite3.Connection, found: ReplayedProfile, numbers: Numbe
     graph = found.graph
     work = graph.data.work
     rows = np.unique(graph.work_row[found.path.work])
-    names = [str(one[0]) for one in connection.execute("SELECT name FROM kernel_names ORDER BY id")]
+    names = [
+        str(item[0]) for item in connection.execute("SELECT name FROM kernel_names ORDER BY id")
+    ]
     kind, name, op = work.kind[rows], work.name[rows], work.op[rows]
     heads, codes = row_codes(kind, name, op, work.copy_kind[rows])
     labels = [

@@ -87,7 +87,7 @@ def _longest(
         return
     found = lane.longest(low, high, MOST_LISTED)
     columns = (found.start_ns, found.busy_ns, found.label, found.row)
-    for start, duration, label, row in zip(*(one.tolist() for one in columns), strict=True):
+    for start, duration, label, row in zip(*(column.tolist() for column in columns), strict=True):
         yield {
             "lane": lane.key,
             "row_id": row,

@@ -172,7 +172,7 @@ class TimelineWriter:
 
     def close(self, labels: tuple[Label, ...]) -> None:
         """Write the index."""
-        index = self._index | {"stop_ns": self._end_ns, "labels": [asdict(one) for one in labels]}
+        index = self._index | {"stop_ns": self._end_ns, "labels": [asdict(row) for row in labels]}
         text = json.dumps(index, separators=(",", ":")).encode()
         compressed = bytes(_CODEC.compress(text))
         self._out.write(compressed)

@@ -45,7 +45,10 @@ class StoredTables:
 
 
 class KeptTables:
-    """The tables that an import writes, as far as an event store needs them."""
+    """The tables that an import writes, as far as an event store needs them.
+
+    A column of a long table can be read once, and is forgotten: it would be in memory twice.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, dict[str, list[Any]]] = {
@@ -62,7 +65,7 @@ class KeptTables:
 
     def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
         """Join columns of a long table in order of row id."""
-        columns = (self._kept[table][name] for name in names)
+        columns = (self._kept[table].pop(name) for name in names)
         none = [np.empty(0, dtype=np.int64)]
         return [np.concatenate(parts or none, dtype=np.int64) for parts in columns]
 

@@ -37,7 +37,7 @@ from aggregator.metrics.window import open_window, report_iterations
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.profile.profile import ProfileWarning
 from aggregator.system.progress import NullProgress, Progress
-from aggregator.system.resources import prefetch, run_both
+from aggregator.system.resources import prefetch, release_memory, run_both
 
 if TYPE_CHECKING:
     from aggregator.metrics.memory.analysis import Recording
@@ -91,11 +91,16 @@ def write_import(
 
         def own() -> list[Ownership | None]:
             store = EventStore(kept, keeps_columns=False)
-            return read_all_ownership(store, aggregated_spans(rolled.result()[0]))
+            found = read_all_ownership(store, aggregated_spans(rolled.result()[0]))
+            release_memory()
+            return found
 
         def tables() -> Iterator[Table]:
             """The tables; once all are made, and while they are written, their owners are found."""
             yield from kept.keep(event_tables(data, options))
+            # From here on the tables have them: 100 MB of two million ranges.
+            data.release_events()
+            release_memory()
             owned.append(pool.submit(copy_context().run, own))
 
         events = write_events(path, data, tables(), progress)
@@ -208,11 +213,7 @@ def write_events(
     counts = data.profile.counts()
     total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
     progress.phase("write", total)
-    with bulk_writer(path) as writer:
-        for table in prefetch(tables):
-            writer.write(table)
-            progress.advance(len(table))
-    return WrittenEvents(
+    written = WrittenEvents(
         inputs=data.rollups,
         mode=data.mode,
         mode_reason=data.mode_reason,
@@ -220,6 +221,11 @@ def write_events(
         warnings=tuple(data.profile.warnings),
         recordings=data.recordings,
     )
+    with bulk_writer(path) as writer:
+        for table in prefetch(tables):
+            writer.write(table)
+            progress.advance(len(table))
+    return written
 
 
 def event_tables(data: ImportedProfile, options: ImportOptions) -> Iterator[Table]:

@@ -81,7 +81,7 @@ class EventStore:
     """
 
     def __init__(self, tables: Tables, *, keeps_columns: bool = True) -> None:
-        """Begin without columns; those of an import are only joined, and would be kept twice."""
+        """Begin without columns; those of an import are joined for each reader and not kept."""
         self._tables, self._keeps_columns = tables, keeps_columns
         self._columns: dict[tuple[str, str], Int64] = {}
 

@@ -87,6 +87,11 @@ class ImportedProfile:
         )
         self.kernel_names = self.distinct_kernels()
 
+    def release_events(self) -> None:
+        """Drop the events once they are in tables; what aggregations are computed from stays."""
+        del self.profile, self.work, self.ops, self.domains
+        del self.kernel_order, self.memory_order, self.kernel_names
+
     @property
     def rollup(self) -> RollupInput:
         """The default domain, which holds all device work."""

@@ -120,9 +120,13 @@ def _pauses(data: RollupInput, edges_ns: Int64) -> Bool:
     result: Bool = length > PAUSE * np.median(length)
     if not 0 < result.sum() <= max(RARE * len(length), 1):
         return np.zeros(len(length), dtype=bool)
-    times = [data.instances.start_ns, data.instances.end_ns, data.kernels.api_start_ns]
-    recorded = np.sort(np.concatenate(times))
-    for row in np.flatnonzero(result).tolist():
+    rows = np.flatnonzero(result)
+    bounds = np.stack([edges_ns[rows], edges_ns[rows + 1]], axis=1).ravel()
+    times = (data.instances.start_ns, data.instances.end_ns, data.kernels.api_start_ns)
+    # Only the times inside those few steps are sorted, not the millions of the whole profile.
+    inside = [time[np.searchsorted(bounds, time, side="right") % 2 == 1] for time in times]
+    recorded = np.sort(np.concatenate(inside))
+    for row in rows.tolist():
         begin, end = edges_ns[row], edges_ns[row + 1]
         low, high = np.searchsorted(recorded, (begin, end))
         gaps = np.diff(np.concatenate([[begin], recorded[low:high], [end]]))

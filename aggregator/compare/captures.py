@@ -14,11 +14,18 @@ from aggregator.compare.facts import read_facts
 from aggregator.compare.matching import Op
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
-from aggregator.dldb.event_reader import EventRows
-from aggregator.dldb.ownership import find_ownership, read_span, store_ownership
+from aggregator.dldb.event_reader import EventRows, stored_events
+from aggregator.dldb.ownership import (
+    find_ownership,
+    read_ownership,
+    read_span,
+    read_step_span,
+    store_ownership,
+)
 from aggregator.dldb.writer import has_table
 from aggregator.errors import DatabaseError, ProfileError
 from aggregator.events.model import LOADER_TYPES
+from aggregator.events.window import read_bare_step
 from aggregator.kernels.traits import kernel_traits
 from aggregator.metrics.owners import Ownership
 from aggregator.texts import say
@@ -39,7 +46,8 @@ class CaptureData:
     facts: dict[str, str]  # The set-up; what was not recorded is missing.
     domains: tuple[str, ...] = ()  # Custom NVTX domains, by name.
     started_ns: int | None = None  # Start of the capture, UTC; None: not recorded. Unit: ns.
-    # Time of the kernels launched in the iterations but those that communicate; None: unknown.
+    # Time of the kernels launched in the iterations but those that communicate; None: unknown, or
+    # steps are compared, which end when their kernels have ended.
     launched_ns: int | None = None
     is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 
@@ -64,8 +72,13 @@ def read_capture(
         ProfileError: No GPU ran any work.
     """
     number, key_node = _aggregation(connection, aggr)
-    span = read_span(connection, number, *(iterations or (None, None)))
-    ownership, is_stored = find_ownership(connection, number, span)
+    chosen = iterations or (None, None)
+    steps = read_step_span(connection, number, *chosen)
+    if steps is None:
+        span = read_span(connection, number, *chosen)
+        ownership, is_stored = find_ownership(connection, number, span)
+    else:
+        ownership, is_stored = read_ownership(connection, steps), True
     if not ownership.devices:
         raise ProfileError(
             say("'{name}' holds no work of a GPU: there is nothing to compare.", name=name)
@@ -74,11 +87,14 @@ def read_capture(
     capture = Capture(
         name=name,
         aggregation=number,
-        first=int(span.numbers[0]),
-        last=int(span.numbers[-1]),
+        first=int(ownership.numbers[0]),
+        last=int(ownership.numbers[-1]),
         key_node=key_node,
         devices=ownership.devices,
         lengths_ns=ownership.lengths_ns,
+        has_steps=steps is not None,
+        unprofiled_ns=read_bare_step(stored_events(connection), number),
+        is_given=not meta.get("bare_step_ns"),
     )
     rows = connection.execute("SELECT name FROM range_names ORDER BY id")
     domains = connection.execute("SELECT name FROM domains WHERE id > 1 ORDER BY name")
@@ -94,7 +110,7 @@ def read_capture(
             connection, meta, ownership.devices, ((name, time_ns) for _, name, time_ns in kernels)
         ),
         domains=tuple(str(row[0]) for row in domains),
-        launched_ns=_launched_ns(kernels) if iterations is None else None,
+        launched_ns=_launched_ns(kernels) if iterations is None and steps is None else None,
         started_ns=_started_ns(str(meta.get("session_start_utc_ns", ""))),
         is_storable=iterations is None and not is_stored,
     )

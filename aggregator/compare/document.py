@@ -68,6 +68,8 @@ def _side(side: Side, step: int) -> dict[str, Any]:
     return {
         "step_ns": decimal(step),
         "median_ns": round(side.median_ns),
+        "basis": side.basis,
+        "unprofiled_ns": side.unprofiled_ns,
         "iterations": side.iterations,
         "captures": len(side.captures),
         "sources": [_capture(capture) for capture in side.captures],

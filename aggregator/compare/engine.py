@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isnan, lcm
 from typing import Final
@@ -24,7 +24,7 @@ from aggregator.compare.result import (
     Verdict,
 )
 from aggregator.compare.setup import differences
-from aggregator.compare.statistics import RowVerdicts, Unit, judge_rows, judge_step
+from aggregator.compare.statistics import SAME_PCT, RowVerdicts, Unit, judge_rows, judge_step
 from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES, LAUNCHING, UNKNOWN
 from aggregator.metrics.ownership_host import FIRST_CALL, REASONS
 from aggregator.profile.arrays import Float64, Int64
@@ -77,7 +77,9 @@ def compare(
     )
     differences_ns = _differences(times)
     judgements = _judgements(doubts, _within_a_tick(differences_ns, times, _tick_ns((*base, *new))))
-    judgement = _judge_step(sides, doubts, is_one_capture=is_one_capture)
+    judgement = _without_contradiction(
+        sides, _judge_step(sides, doubts, is_one_capture=is_one_capture)
+    )
     uncut = without_loop((*base, *new))
     if uncut:  # other work may be in what counts as a step
         judgement = Judgement(Verdict.CANNOT_TELL)
@@ -252,6 +254,21 @@ def _judge_step(
     ]
     judged = judge_step(lengths[0], lengths[1], doubts, is_one_capture=is_one_capture)
     return _judgements(judged, [False])[0]
+
+
+def _without_contradiction(sides: tuple[Side, Side], judgement: Judgement) -> Judgement:
+    """The judgement of the profiled step, unless the step without profiling went the other way."""
+    base, new = sides
+    if base.unprofiled_ns is None or new.unprofiled_ns is None:
+        return judgement
+    changed = new.unprofiled_ns - base.unprofiled_ns
+    is_known = abs(changed) * 100 > SAME_PCT * base.unprofiled_ns
+    is_other = (
+        (judgement.verdict is Verdict.FASTER and changed > 0)
+        or (judgement.verdict is Verdict.SLOWER and changed < 0)
+        or judgement.verdict is Verdict.SAME
+    )
+    return replace(judgement, verdict=Verdict.CANNOT_TELL) if is_known and is_other else judgement
 
 
 def _rows(

@@ -26,10 +26,24 @@ def headline(comparison: Comparison, without_loop: Sequence[str] = ()) -> Compar
         without_loop: Captures that have no steps whose length could be compared.
     """
     sentences = [_shares(comparison, without_loop) if without_loop else _step(comparison)]
-    settings = [row for row in comparison.setup if row.base and row.new and row.key not in MINOR]
+    if not without_loop and comparison.is_unprofiled:
+        sentences.insert(0, _unprofiled(comparison))
+    settings = [one for row in comparison.setup if row.base and row.new and row.key not in MINOR]
     if settings:
         sentences.append(_settings(settings))
     return replace(comparison, headline=" ".join(sentences))
+
+
+def _unprofiled(comparison: Comparison) -> Text:
+    """How the step without profiling changed: it is the step, where both sides know it."""
+    base, new = (side.unprofiled_ns or 0 for side in (comparison.base, comparison.new))
+    return say(
+        "The step without profiling: {base} -> {new} ms ({difference} ms, {share} %).",
+        base=_ms(Fraction(base)),
+        new=_ms(Fraction(new)),
+        difference=_signed(Fraction(new - base)),
+        share=f"{(new / base - 1) * 100:+.1f}" if base else "?",
+    )
 
 
 def _step(comparison: Comparison) -> Text:
@@ -44,22 +58,22 @@ def _step(comparison: Comparison) -> Text:
     verdict = comparison.judgement.verdict
     if verdict is Verdict.CANNOT_TELL:
         return say(
-            "Cannot tell whether the step changed: {base} -> {new} ms ({difference} ms, "
-            "{share} %){doubt}. Largest changes: {causes}.",
+            "Cannot tell whether the step changed: as profiled, its mean goes {base} -> {new} ms "
+            "({difference} ms, {share} %){doubt}. Largest changes: {causes}.",
             **values,
             doubt=_doubt(comparison.judgement),
             causes=causes,
         )
     if verdict is Verdict.SAME:
         return say(
-            "The step is the same within {within} %: {base} -> {new} ms ({difference} ms, "
-            "{share} %).",
+            "The step is the same within {within} %: as profiled, its mean goes {base} -> {new} ms "
+            "({difference} ms, {share} %).",
             **values,
             within=f"{comparison.judgement.within_pct or 0:.1f}",
         )
     return say(
-        "The step is {verdict}: {base} -> {new} ms ({difference} ms, {share} %). "
-        "What changed: {causes}.",
+        "The step is {verdict}: as profiled, its mean goes {base} -> {new} ms ({difference} ms, "
+        "{share} %). What changed: {causes}.",
         verdict=say("faster") if verdict is Verdict.FASTER else say("slower"),
         **values,
         causes=causes,

@@ -17,6 +17,7 @@ from aggregator.compare.change_points import (
     change_points_by_permutation,
     change_points_by_t_test,
 )
+from aggregator.compare.result import Side
 from aggregator.compare.sides import Source, read_source
 from aggregator.compare.summary import SUFFIX, is_summary
 from aggregator.dldb.stored import require_aggregable
@@ -47,14 +48,17 @@ class HistoryCapture:
     aggregation: int
     iterations: int
     gpu: str
-    step_ns: float  # Mean. Unit: ns.
+    step_ns: float  # Mean step as profiled. Unit: ns.
+    unprofiled_ns: int | None = None  # Median step without profiling; None: unknown. Unit: ns.
+    basis: str = "profiled"  # bare or given: where that is from; else profiled.
+    has_steps: bool = True  # False: no loop was found, or its version knew iterations only.
 
 
 @dataclass(frozen=True)
 class Trend:
     """Mean time per step in every capture, in their order."""
 
-    kind: str  # step, class or op.
+    kind: str  # step, unprofiled, class or op.
     name: str
     direction: str  # Of an op; else empty.
     values_ns: tuple[float, ...]  # Unit: ns.
@@ -128,7 +132,7 @@ def read_entry(name: str, path: Path) -> HistoryEntry | Skipped:
     started_ns, started_at = data.started_ns, None
     if started_ns is not None:
         started_at = datetime.fromtimestamp(started_ns / 1e9, tz=UTC).isoformat(timespec="seconds")
-    lengths_ns = data.capture.lengths_ns
+    lengths_ns, side = data.capture.lengths_ns, Side((data.capture,))
     capture = HistoryCapture(
         name=name,
         started_at=started_at,
@@ -136,6 +140,9 @@ def read_entry(name: str, path: Path) -> HistoryEntry | Skipped:
         iterations=len(lengths_ns),
         gpu=data.facts.get("GPU", ""),
         step_ns=float(lengths_ns.mean()),
+        unprofiled_ns=side.unprofiled_ns,
+        basis=side.basis,
+        has_steps=data.capture.has_steps,
     )
     order_ns = path.stat().st_mtime_ns if started_ns is None else started_ns
     return HistoryEntry(order_ns, capture, _classes(data), _ops(data))
@@ -217,6 +224,10 @@ def to_document(history: History) -> dict[str, Any]:
 def _trends(entries: Sequence[HistoryEntry]) -> Iterator[Trend]:
     steps = [entry.capture.step_ns for entry in entries]
     yield _trend("step", "step", "", steps, _changes)
+    unprofiled = [one.capture.unprofiled_ns for one in entries]
+    known = [float(value) for value in unprofiled if value is not None]
+    if len(known) == len(entries):
+        yield _trend("unprofiled", "step without profiling", "", known, _changes)
     for kind, name in enumerate(CLASSES):
         values = [entry.classes_ns[kind] for entry in entries]
         if any(values):

@@ -20,8 +20,9 @@ _AHEAD: Final = 1.5
 
 
 def without_loop(captures: Sequence[CaptureData]) -> list[str]:
-    """Names of the captures whose whole profile counts as one iteration."""
-    return [data.capture.name for data in captures if not data.capture.key_node]
+    """Names of the captures whose whole profile counts as one step."""
+    captured = (data.capture for data in captures)
+    return [one.name for one in captured if not one.key_node and not one.has_steps]
 
 
 def limits(
@@ -31,6 +32,7 @@ def limits(
     notes = (
         _modes(base, new),
         *_ahead((*base, *new)),
+        *_unprofiled(base, new),
         _ops(rows),
         _key_nodes(base, new),
         _domains(base, new),
@@ -66,6 +68,29 @@ def _ahead(captures: Sequence[CaptureData]) -> list[Text]:
         if data.launched_ns is not None
         and data.launched_ns > _AHEAD * data.capture.devices * int(data.capture.lengths_ns.sum())
     ]
+
+
+def _unprofiled(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> list[Text]:
+    """What lets the steps of both sides, or of one, not be measured alike."""
+    known = [data.capture.unprofiled_ns is not None for data in (*base, *new)]
+    notes = []
+    if any(known) and not all(known):
+        notes.append(
+            say(
+                "The step without profiling is known of some captures only: all are compared as "
+                "profiled."
+            )
+        )
+    if len({data.capture.has_steps for data in (*base, *new)}) > 1:
+        names = [data.capture.name for data in (*base, *new) if not data.capture.has_steps]
+        notes.append(
+            say(
+                "'{name}' has iterations instead of steps: its loop was not found, or it is of an "
+                "earlier version.",
+                name="', '".join(names),
+            )
+        )
+    return notes
 
 
 def _ops(rows: Sequence[Row]) -> Text | None:

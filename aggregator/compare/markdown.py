@@ -8,6 +8,7 @@ from typing import Final
 
 from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.result import Comparison, Row, Verdict
+from aggregator.compare.text import MEAN_STEP
 from aggregator.system.plain_text import on_one_line
 
 _MOST_ROWS: Final = 15
@@ -54,7 +55,8 @@ def _classes(comparison: Comparison) -> list[str]:
     lines = _head("Class")
     lines += [_line(row.name, *pair) for row, pair in zip(changes, times, strict=True) if any(pair)]
     base, new = sum(pair[0] for pair in times), sum(pair[1] for pair in times)
-    return [*lines, _line("**Step**", base, new, str(comparison.judgement.verdict))]
+    verdict = str(comparison.judgement.verdict)
+    return [*lines, _line(f"**{MEAN_STEP.capitalize()}**", base, new, verdict)]
 
 
 def _rows(rows: Sequence[Row]) -> list[str]:

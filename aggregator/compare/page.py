@@ -10,6 +10,7 @@ from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.markdown import row_name, verdict_text
 from aggregator.compare.picture import distributions, icicle, waterfall
 from aggregator.compare.result import Comparison, Row
+from aggregator.compare.text import MEAN_STEP
 
 _MOST_ROWS: Final = 200
 _MOST_DETAILS: Final = 10
@@ -42,10 +43,10 @@ def to_html(comparison: Comparison) -> str:
     sections = [f"<h1>{headline}</h1>", *_interval(comparison)]
     sections += [f"<p>{escape(str(note))}</p>" for note in comparison.notes]
     sections += _setup(comparison)
-    sections += ["<h2>Step by class</h2>", waterfall(comparison)]
+    sections += ["<h2>Step by class, as profiled</h2>", waterfall(comparison)]
     sections += ["<h2>Modules</h2>", _legend(), icicle(comparison)]
     sections += ["<h2>Ops</h2>", _table(comparison.rows)]
-    sections += ["<h2>Iterations of the largest changes</h2>", *_details(comparison.rows)]
+    sections += ["<h2>Steps of the largest changes</h2>", *_details(comparison.rows)]
     body = "\n".join(sections)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -92,7 +93,7 @@ def _table(rows: Sequence[Row]) -> str:
     rest = times[_MOST_ROWS:]
     if rest:
         lines.append(_line(f"{len(rest)} other rows", *_sum(rest)))
-    lines.append(_line("Step", *_sum(times)))
+    lines.append(_line(MEAN_STEP.capitalize(), *_sum(times)))
     head = "".join(f'<th class="number">{name} ms</th>' for name in ("base", "new", "difference"))
     return f"<table><tr><th>Op</th>{head}<th>verdict</th></tr>{''.join(lines)}</table>"
 

@@ -60,7 +60,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Capture:
-    """One run of a side."""
+    """One run of a side: typical steps of an aggregation, or else its iterations."""
 
     name: str  # As the user named it.
     aggregation: int  # Number of the aggregation.
@@ -68,7 +68,12 @@ class Capture:
     last: int  # Last compared iteration, inclusive.
     key_node: str  # Key node; empty: none.
     devices: int  # GPUs that ran work.
-    lengths_ns: Int64  # Length of each compared iteration. Unit: ns.
+    lengths_ns: Int64  # Length of each compared step as profiled. Unit: ns.
+    # Whether these are the steps of the loop; False: no loop was found, or the database or summary
+    # is of a version that knew iterations only.
+    has_steps: bool = True
+    unprofiled_ns: int | None = None  # Median step without profiling; None: unknown. Unit: ns.
+    is_given: bool = False  # Whether the user gave that step; False: it was measured.
 
 
 @dataclass(frozen=True)
@@ -78,19 +83,34 @@ class Side:
     captures: tuple[Capture, ...]
 
     @property
+    def unprofiled_ns(self) -> int | None:
+        """Median step without profiling, of several captures their median; None: unknown. ns."""
+        known = [
+            capture.unprofiled_ns for capture in self.captures if capture.unprofiled_ns is not None
+        ]
+        return round(float(np.median(known))) if len(known) == len(self.captures) else None
+
+    @property
+    def basis(self) -> str:
+        """Where the step without profiling is from: bare or given; else profiled."""
+        if self.unprofiled_ns is None:
+            return "profiled"
+        return "given" if any(capture.is_given for capture in self.captures) else "bare"
+
+    @property
     def step_ns(self) -> Fraction:
-        """Mean over all iterations of all captures. Unit: ns."""
+        """Mean step as profiled, over all steps of all captures. Unit: ns."""
         total = sum(int(capture.lengths_ns.sum()) for capture in self.captures)
         return Fraction(total, self.iterations)
 
     @property
     def median_ns(self) -> float:
-        """Median of all iterations of all captures. Unit: ns."""
+        """Median step as profiled, of all steps of all captures. Unit: ns."""
         return float(np.median(np.concatenate([capture.lengths_ns for capture in self.captures])))
 
     @property
     def iterations(self) -> int:
-        """Compared iterations of all captures."""
+        """Compared steps of all captures."""
         return sum(len(capture.lengths_ns) for capture in self.captures)
 
 
@@ -165,6 +185,11 @@ class Comparison:
     notes: tuple[str, ...] = ()  # What limits the comparison, each in one sentence.
 
     @property
+    def is_unprofiled(self) -> bool:
+        """Whether the step without profiling is known of both sides."""
+        return None not in (self.base.unprofiled_ns, self.new.unprofiled_ns)
+
+    @property
     def difference_ns(self) -> Fraction:
-        """Mean step of the new side - that of the base. Unit: ns."""
+        """Mean step of the new side - that of the base, as profiled. Unit: ns."""
         return self.new.step_ns - self.base.step_ns

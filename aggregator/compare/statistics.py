@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import comb
 from typing import TypeAlias
 
 import numpy as np
@@ -34,6 +35,9 @@ FALSE_DISCOVERY_RATE = 0.05
 # For the step alone, which is tested once; with the explanation by its classes the rate of
 # false verdicts stays below one percent.
 STEP_LEVEL = 0.005
+# Parts of a run with so few steps that chance alone puts them in this order more often than this,
+# whatever their times, get no verdict.
+MOST_BY_CHANCE = 0.05
 # An interval that stays this close to zero, in percent of the base, is called the same.
 SAME_PCT = 3.0
 # Two captures hardly know their own spread. Their variance is completed by that of well-behaved
@@ -165,6 +169,10 @@ def judge_step(
         is_called |= _is_another_step(estimates)
     else:
         is_called |= (estimates.p_value <= STEP_LEVEL) & estimates.excludes_zero
+    if unit is Unit.ITERATIONS:
+        # Of five steps, two of three that differ are one of ten ways to choose two.
+        ways = comb(len(base[0]) + len(new[0]), len(base[0]))
+        is_called &= 2 / ways <= MOST_BY_CHANCE
     return _doubts(unit, estimates, estimates.p_value, is_called, same_pct)
 
 

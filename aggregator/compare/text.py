@@ -10,6 +10,7 @@ from aggregator.compare.exact import rounded
 from aggregator.compare.result import Change, Comparison, Match, Row, Side, Verdict
 
 MOST_ROWS: Final = 20
+MEAN_STEP: Final = "mean step, as profiled"
 _UNIT_NS: Final = 1_000  # Times are shown in ms with three digits.
 _NAME: Final = 60
 _MARKS: Final = {
@@ -48,7 +49,12 @@ def _sides(comparison: Comparison) -> list[str]:
 def _side(title: str, side: Side) -> str:
     names = ", ".join(f"{run.name} (iterations {run.first} to {run.last})" for run in side.captures)
     mean, median = float(side.step_ns) / 1e6, side.median_ns / 1e6
-    return f"{title}: mean {mean:.3f} ms, median {median:.3f} ms, {side.iterations} steps: {names}"
+    count = f"{side.iterations} steps as profiled"
+    line = f"{title}: mean {mean:.3f} ms, median {median:.3f} ms, {count}"
+    if side.unprofiled_ns is not None:
+        origin = "as given" if side.basis == "given" else "without profiling"
+        line += f"; {side.unprofiled_ns / 1e6:.3f} ms {origin}"
+    return f"{line}: {names}"
 
 
 def _times(changes: Sequence[Change | Row]) -> list[tuple[int, int]]:
@@ -73,7 +79,7 @@ def _changes(title: str, changes: Sequence[Change]) -> list[str]:
     pairs = _times(changes)
     lines = [_head(title)]
     lines += [_line(pair, row.name) for pair, row in zip(pairs, changes, strict=True) if any(pair)]
-    return [*lines, _line(_sum(pairs), "step")]
+    return [*lines, _line(_sum(pairs), MEAN_STEP)]
 
 
 def _sum(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -89,7 +95,7 @@ def _rows(rows: Sequence[Row], most: int) -> list[str]:
     if len(shown) > most:
         rest = _sum(pair for pair, _ in shown[most:])
         lines.append(_line(rest, f"{len(shown) - most} other rows"))
-    return [*lines, _line(_sum(pairs), "step")]
+    return [*lines, _line(_sum(pairs), MEAN_STEP)]
 
 
 def _name(row: Row) -> str:

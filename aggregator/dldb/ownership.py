@@ -63,6 +63,41 @@ def read_span(
     return Span(numbers, np.append(rows[:, 2], rows[-1, 3]))
 
 
+def read_step_span(
+    connection: sqlite3.Connection, aggr: int, first: int | None = None, last: int | None = None
+) -> Span | None:
+    """Return the typical steps of an aggregation, or those in other iterations; None: no steps.
+
+    A step bears the number of its iteration, or its own one where an iteration holds several.
+
+    Raises:
+        IterationRangeError: The profile lacks some of the iterations.
+    """
+    whole = read_span(connection, aggr, first, last)
+    if not has_table(connection, "steps"):  # In older databases.
+        return None
+    query = (
+        "SELECT step, iter_value, start, stop, is_typical, EXISTS ("
+        " SELECT 1 FROM aggregations AS a CROSS JOIN steps AS t ON t.aggr = a.id"
+        " AND t.step = s.step WHERE t.start = s.start AND t.stop = s.stop AND t.is_typical)"
+        " FROM steps AS s WHERE aggr = ? ORDER BY step"
+    )
+    rows = np.array(connection.execute(query, (aggr,)).fetchall(), dtype=np.int64).reshape(-1, 6)
+    step, iteration, start, stop, is_typical, is_typical_elsewhere = rows[rows[:, 3] > rows[:, 2]].T
+    chosen = is_typical > 0
+    if first is not None:
+        inside = np.isin(iteration, whole.numbers)
+        chosen = inside & (is_typical_elsewhere > 0)
+        chosen = chosen if chosen.any() else inside
+    if not chosen.any():
+        return None
+    start, stop = start[chosen], stop[chosen]
+    edges = np.unique(np.concatenate([start, stop]))
+    numbers = iteration[chosen]
+    numbers = numbers if (np.diff(numbers) > 0).all() else step[chosen]
+    return Span(numbers, edges, np.searchsorted(edges, start))
+
+
 def read_ownership(connection: sqlite3.Connection, span: Span) -> Ownership:
     """Partition iterations on every GPU that ran work."""
     reader = OwnershipReader(stored_events(connection))

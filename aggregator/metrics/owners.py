@@ -51,15 +51,16 @@ class Ownership:
 
 @dataclass(frozen=True)
 class Span:
-    """Iterations of a key node; those of one phase of the work need not be consecutive."""
+    """Iterations or steps; those of one phase of the work need not be consecutive."""
 
     numbers: Int64  # Number of each, ascending.
     edges_ns: Int64  # Starts of all from the first to the last, and the end of that. Unit: ns.
+    places: Int64 | None = None  # Row of each among these; None: that of its number.
 
     @property
     def rows(self) -> Int64:
         """Row of each among all from the first to the last."""
-        rows: Int64 = self.numbers - self.numbers[0]
+        rows: Int64 = self.numbers - self.numbers[0] if self.places is None else self.places
         return rows
 
     @property
@@ -126,14 +127,15 @@ class OwnershipReader:
         owner, owned_ns = _merged(map_threads(part, _parts(works, span.edges_ns)))
         count = len(span.edges_ns) - 1
         found = Ownership(
-            numbers=np.arange(count) + span.numbers[0],
+            numbers=np.arange(count),
             devices=len(works),
             lengths_ns=np.diff(span.edges_ns),
             **self._keys.split(owner),
             reasons=self._reasons,
             owned_ns=owned_ns,
         )
-        return found if len(span.numbers) == count else found.part(span.rows)
+        chosen = found if len(span.numbers) == count else found.part(span.rows)
+        return replace(chosen, numbers=span.numbers)
 
 
 def _read_all(reader: OwnershipReader, span: Span) -> Ownership:

@@ -10,6 +10,7 @@ from typing import Final
 
 from aggregator.compare.change_points import ChangePoint
 from aggregator.compare.history import History, Trend, databases_of, read_history, to_document
+from aggregator.compare.text import MEAN_STEP
 from aggregator.system.plain_text import shown
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _text(history: History, most_ops: int) -> str:
     count = len(history.captures)
-    lines = [f"{count} capture{'' if count == 1 else 's'}"]
+    lines = [f"{count} capture{'' if count == 1 else 's'}: {MEAN_STEP}"]
     lines += [
         f"  {number:>4}  {run.started_at or 'no date':<25} {run.step_ns / 1e6:10.3f} ms  {run.name}"
         for number, run in enumerate(history.captures)
@@ -84,7 +85,8 @@ def _text(history: History, most_ops: int) -> str:
 
 
 def _trend(history: History, trend: Trend) -> list[str]:
-    name = trend.name if len(trend.name) <= _NAME else f"...{trend.name[3 - _NAME :]}"
+    name = MEAN_STEP if trend.kind == "step" else trend.name
+    name = name if len(name) <= _NAME else f"...{name[3 - _NAME :]}"
     direction = f" ({trend.direction})" if trend.direction else ""
     first, last = trend.values_ns[0] / 1e6, trend.values_ns[-1] / 1e6
     line = f"{first:10.3f} {last:10.3f}  {_bars(trend.values_ns)}  {name}{direction}"

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from fractions import Fraction
 
 from aggregator.compare.result import Comparison, Verdict
+from aggregator.compare.text import MEAN_STEP
 
 # Characters that XML 1.0 cannot hold, not even escaped.
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -39,7 +40,7 @@ def to_junit(comparison: Comparison, max_slowdown: Fraction) -> str:
     else:
         ET.SubElement(step, "system-out").text = headline
     for change in classes:
-        times = f"{_ms(change.base_ns)} -> {_ms(change.new_ns)} ms"
+        times = f"{_ms(change.base_ns)} -> {_ms(change.new_ns)} ms of the {MEAN_STEP}"
         ET.SubElement(_case(suite, change.name, change.new_ns), "system-out").text = times
     ET.indent(suite)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suite, encoding="unicode")}\n'

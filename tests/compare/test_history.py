@@ -61,7 +61,7 @@ def test_the_step_is_that_of_plain_sql(same_folder):
     capture = read_history(named(same_folder)).captures[0]
     with closing(sqlite3.connect(same_folder / capture.name)) as connection:
         [mean] = connection.execute(
-            "SELECT avg(stop - start) FROM iterations WHERE aggr = ? AND aggregated",
+            "SELECT avg(stop - start) FROM steps WHERE aggr = ? AND is_typical",
             (capture.aggregation,),
         ).fetchone()
     assert capture.step_ns == pytest.approx(mean)
@@ -74,7 +74,7 @@ def test_the_command_writes_text_and_json(same_folder, capsys):
     assert all(len(trend["values_ns"]) == 6 for trend in document["trends"])
     assert main(["history", str(same_folder), "--ops=2"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("6 captures\n")
+    assert text.startswith("6 captures: mean step, as profiled\n")
     assert "Skipped notes.db: " in text
     assert "other ops" in text
 

@@ -39,9 +39,13 @@ class ExactField(JSONField):
 class CompareSideSerializer(Serializer[Any]):
     """The base, or the new side."""
 
-    step_ns = ExactField(help_text=f"Mean step. {_EXACT}")
-    median_ns = IntegerField()
-    iterations = IntegerField()
+    step_ns = ExactField(help_text=f"Mean step as profiled. {_EXACT}")
+    median_ns = IntegerField(help_text="Median step as profiled.")
+    basis = CharField(help_text="bare or given: the step without profiling is known; or profiled.")
+    unprofiled_ns = IntegerField(
+        allow_null=True, help_text="Median step without profiling; null: unknown of a capture."
+    )
+    iterations = IntegerField(help_text="Compared steps.")
     captures = IntegerField()
     sources = CompareCaptureSerializer(many=True)
 
@@ -141,7 +145,7 @@ class ComparisonSerializer(ComparisonSummarySerializer):
 
 
 class RowSamplesSerializer(Serializer[Any]):
-    """A row's time in every iteration, one list per capture."""
+    """A row's time in every step, one list per capture."""
 
     base_ns = ListField(child=ListField(child=FloatField()))
     new_ns = ListField(child=ListField(child=FloatField()))
@@ -155,7 +159,12 @@ class HistoryCaptureSerializer(Serializer[Any]):
     aggregation = IntegerField()
     iterations = IntegerField()
     gpu = CharField()
-    step_ns = FloatField(help_text="Mean step.")
+    step_ns = FloatField(help_text="Mean step as profiled.")
+    unprofiled_ns = IntegerField(
+        allow_null=True, help_text="Median step without profiling; null: unknown."
+    )
+    basis = CharField(help_text="bare or given: the step without profiling is known; or profiled.")
+    has_steps = BooleanField(help_text="False: iterations instead of steps.")
 
 
 class HistoryChangeSerializer(Serializer[Any]):
@@ -171,7 +180,7 @@ class HistoryChangeSerializer(Serializer[Any]):
 class HistoryTrendSerializer(Serializer[Any]):
     """Mean time per step in every capture."""
 
-    kind = CharField(help_text="step, class or op.")
+    kind = CharField(help_text="step, unprofiled, class or op.")
     name = CharField()
     direction = CharField()
     values_ns = ListField(child=IntegerField())

@@ -21,7 +21,7 @@ function inShownDigits(time_ns: number): number {
 }
 
 export function Waterfall({ found }: { found: ComparisonSummary }): JSX.Element {
-  const bars = waterfallBars(found, [t("Base step"), t("New step")]);
+  const bars = waterfallBars(found, [t("Base step, as profiled"), t("New step, as profiled")]);
   const most = Math.max(...bars.flatMap((bar) => [bar.start, bar.stop]), 1);
   const scale = (WIDTH - LABEL - 120) / most;
   return (

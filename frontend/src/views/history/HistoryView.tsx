@@ -72,7 +72,7 @@ function Trends({ history }: { history: History }): JSX.Element {
         <table>
           <thead>
             <tr>
-              <th scope="col">{t("Time per step")}</th>
+              <th scope="col">{t("Time per step (mean, as profiled)")}</th>
               <th scope="col" class="is-number">
                 {t("First")}
               </th>

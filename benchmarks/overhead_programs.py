@@ -44,16 +44,16 @@ class Clock:
     def report(self, warm_up: int) -> None:
         """Print and write the times; the first steps do not count for the median."""
         torch.cuda.synchronize()
-        end_s = time.time()
         times_ms = [a.elapsed_time(b) for a, b in itertools.pairwise(self._events)]
         counted = times_ms[warm_up:]
         print(f"step: median {statistics.median(counted):.3f} ms ({len(counted)} steps)")
         path = os.environ.get("STEP_TIMES")
         if path and os.environ.get("RANK", "0") == "0":
-            found: dict[str, Any] = {"warm_up": warm_up, "times_ms": times_ms, "end_s": end_s}
+            found: dict[str, Any] = {"warm_up": warm_up, "times_ms": times_ms}
             found["ends_ns"] = self._ends_ns[1:]
             for name, times_ns in (("thread", self._thread_ns), ("process", self._process_ns)):
                 found[f"{name}_ms"] = [(b - a) / 1e6 for a, b in itertools.pairwise(times_ns)]
+            found["end_s"] = time.time()  # What follows is the end of the program.
             Path(path).write_text(json.dumps(found))
 
 
@@ -408,6 +408,76 @@ def lightning(steps: int) -> None:
     small.clock.report(8)
 
 
+class Adapted(nn.Module):
+    """A linear layer that does not learn, and a product of two narrow ones that does."""
+
+    def __init__(self, layer: nn.Linear, rank: int = 16) -> None:
+        super().__init__()
+        self.layer = layer.requires_grad_(requires_grad=False)
+        self.down = nn.Linear(layer.in_features, rank, bias=False, device="cuda")
+        self.up = nn.Linear(rank, layer.out_features, bias=False, device="cuda")
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.layer(x) + self.up(self.down(x))
+
+
+def _lengths(steps: int, shortest: int, longest: int) -> Iterator[int]:
+    """Lengths of batches that are padded to a multiple of 32."""
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(steps):
+        yield 32 * int(torch.randint(shortest // 32, longest // 32 + 1, (1,), generator=generator))
+
+
+def lora(steps: int) -> None:
+    """Train low-rank adapters of a Llama with batches of changing lengths."""
+    model = _llama(768, 8).requires_grad_(requires_grad=False)
+    for layer in model.model.layers:
+        for name in ("q_proj", "v_proj"):
+            setattr(layer.self_attn, name, Adapted(getattr(layer.self_attn, name)))
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(learning, lr=1e-4)
+    clock = Clock()
+    for length in _lengths(steps, 64, 512):
+        tokens = torch.randint(0, 32000, (8, length), device="cuda")
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        clock.tick()
+    clock.report(8)
+
+
+class Recurrent(nn.Module):
+    """A language model of LSTM layers."""
+
+    def __init__(self, words: int = 10000, width: int = 512) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.lstm = nn.LSTM(width, width, num_layers=2, dropout=0.2, batch_first=True)
+        self.head = nn.Linear(width, words)
+
+    def forward(self, tokens: torch.Tensor) -> Any:
+        return self.head(self.lstm(self.embedding(tokens))[0])
+
+
+def lstm(steps: int) -> None:
+    """Train an LSTM with batches of changing lengths."""
+    model = Recurrent().cuda()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    clock = Clock()
+    for length in _lengths(steps, 32, 160):
+        tokens = torch.randint(0, 10000, (32, length + 1), device="cuda")
+        optimizer.zero_grad()
+        logits = model(tokens[:, :-1])
+        functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        clock.tick()
+    clock.report(8)
+
+
 PROGRAMS: dict[str, Callable[[int], None]] = {
     "resnet50_amp": lambda steps: resnet(steps, amp=True),
     "resnet50_fp32": lambda steps: resnet(steps, amp=False),
@@ -423,6 +493,8 @@ PROGRAMS: dict[str, Callable[[int], None]] = {
     "uneven_loaders": uneven_loaders,
     "reduce_overhead": reduce_overhead,
     "lightning": lightning,
+    "lora": lora,
+    "lstm": lstm,
 }
 
 

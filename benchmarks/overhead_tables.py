@@ -2,67 +2,64 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.measured import standard_error
-
-GOALS = {"GPU": 5.0, "CPU": 15.0}
-"""Highest overhead by what the step waits for. Unit: percent."""
+ALONE, OWN, NSYS, MARKED = "alone", "own", "nsys", "high"
+"""Ways to run a program: without dlprof, with its collector, with Nsight Systems, all marked."""
+CLOCK_PCT, CORRECTED_PCT, END_S, NAMED_PCT = 3.0, 5.0, 3.0, 95.0
+"""Goals: a difference may also be as large as that between two runs alone."""
 MOST_SLOWED_PCT = 10.0
-"""Captures with more steps during which the hardware slowed the GPU down are not compared."""
-REPORTED_PCT, CORRECTED_PCT, EXPORT_PCT = 3.0, 5.0, 40.0
+"""Runs with more steps during which the hardware slowed the GPU down are named."""
 _STEPS = (
     "program",
-    "waits for",
-    "own clock, ms",
+    "alone, ms",
     "they differ by",
-    "reported bare, ms",
+    "reported, ms",
+    "steps",
     "to its own clock",
-    "difference",
-    "profiled, ms",
     "overhead",
-    "of `high`",
+    "of Nsight Systems",
+    "after the window",
     "corrected, ms",
     "difference",
 )
 _CAPTURES = (
     "program",
+    "end alone, s",
+    "with dlprof, s",
+    "with Nsight Systems, s",
     "export, MB",
-    "of `high`, MB",
-    "share",
+    "of Nsight Systems, MB",
+    "recorded",
+    "op known",
+    "module known",
     "kernels compared",
     "wrong names",
     "less precise",
     "without a name",
-    "marked steps",
 )
+Result = Mapping[str, Any]
 
 
-def workload_tables(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def workload_tables(results: Mapping[str, Result]) -> Iterator[str]:
     """Steps and captures of the programs; what misses a goal is bold."""
-    yield from _table(_STEPS, (_step_row(name, result) for name, result in results.items()))
-    yield from _table(_CAPTURES, (_capture_row(name, result) for name, result in results.items()))
-    for name, result in results.items():
-        for detail in ("normal", "high"):
-            for reason in {run.get("reason") for run in result.get(detail, ())} - {None}:
-                yield f"* `{name}` with `--detail={detail}`: {reason}"
-        slowed = [
-            *result.get("slowed_pct", ()),
-            *(_slowed(run) for run in result.get("normal", ())),
-        ]
-        if any(slowed):
-            shares = ", ".join(f"{share:.0f}" for share in slowed)
-            yield f"* `{name}`: GPU slowed down by the hardware in {shares} % of the steps"
-        for error in result.get("errors", ()):
+    yield from _table(_STEPS, (_step_row(name, one) for name, one in results.items()))
+    yield from _table(_CAPTURES, (_capture_row(name, one) for name, one in results.items()))
+    yield from _goals(results)
+    for name, one in results.items():
+        for way in (OWN, NSYS, MARKED):
+            for reason in {run.get("reason") for run in one.get(way, ())} - {None}:
+                yield f"* `{name}`, {way}: {reason}"
+        slowed = [run for way in (ALONE, OWN, NSYS) for run in one.get(way, ())]
+        shares = [run.get("slowed_pct", 0.0) for run in slowed]
+        if max(shares, default=0.0) > MOST_SLOWED_PCT:
+            listed = ", ".join(f"{share:.0f}" for share in shares)
+            yield f"* `{name}`: GPU slowed down by the hardware in {listed} % of the steps"
+        for error in one.get("errors", ()):
             yield f"* `{name}`: {' '.join(str(error).split())[-300:]}"
     yield ""
-
-
-def _slowed(run: Mapping[str, Any]) -> float:
-    return max(run.get("slowed_bare_pct", 0.0), run.get("slowed_pct", 0.0))
 
 
 def costs_table(costs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -85,67 +82,151 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield ""
 
 
-def _step_row(name: str, result: Mapping[str, Any]) -> list[str]:
-    own = [time for time in result.get("own_ms", ()) if time]
-    spread = 100 * (max(own) - min(own)) / statistics.median(own) if own else None
-    goal = GOALS[result["limit"]]
-    errors = [
-        run["clock_error_pct"] for run in result.get("normal", ()) if "clock_error_pct" in run
-    ]
+def _goals(results: Mapping[str, Result]) -> Iterator[str]:
+    """How many programs reach each goal, of those that were measured."""
+    kinds: dict[str, Callable[[Result], bool | None]] = {
+        "the reported step is right": _is_step_right,
+        "the overhead is lower than that of Nsight Systems": _is_cheaper,
+        "steps after the window are as fast as alone": _is_fast_after,
+        f"the end takes at most {END_S:g} s": lambda one: _at_most(
+            _middle(one, OWN, "end_s"), END_S
+        ),
+        f"the op of {NAMED_PCT:g} % of the GPU time is known": _is_named,
+        "no name is wrong": lambda one: _at_most(one.get("names", {}).get("wrong"), 0),
+    }
+    for text, reaches in kinds.items():
+        reached = [found for one in results.values() if (found := reaches(one)) is not None]
+        yield f"* {text}: {sum(reached)} of {len(reached)}"
+    yield ""
+
+
+def _at_most(value: float | None, most: float) -> bool | None:
+    return None if value is None else value <= most
+
+
+def _spread_pct(result: Result) -> float:
+    """By how much runs alone differ. Unit: percent."""
+    medians = list(_alone_ms(result))
+    return 100 * (max(medians) - min(medians)) / statistics.median(medians) if medians else 0.0
+
+
+def _alone_ms(result: Result) -> Iterator[float]:
+    for run in result.get(ALONE, ()):
+        yield statistics.median(run["times_ms"][run["warm_up"] :])
+
+
+def _is_step_right(result: Result) -> bool | None:
+    """Whether the step is known and that of the program's own clock; None: nothing was captured."""
+    runs = result.get(OWN, ())
+    if not runs:
+        return None
+    error = _middle(result, OWN, "clock_error_pct")
+    is_known = all(isinstance(run.get("bare_step"), int) for run in runs)
+    return is_known and error is not None and error <= max(CLOCK_PCT, _spread_pct(result))
+
+
+def _is_cheaper(result: Result) -> bool | None:
+    own, nsys = (_difference_pct(result, way, "recorded") for way in (OWN, NSYS))
+    return None if own is None or nsys is None else own < nsys
+
+
+def _is_fast_after(result: Result) -> bool | None:
+    change = _difference_pct(result, OWN, "after")
+    return None if change is None else change <= max(CLOCK_PCT, _spread_pct(result))
+
+
+def _is_named(result: Result) -> bool | None:
+    share = _middle(result, OWN, "op_known_pct")
+    return None if share is None else share >= NAMED_PCT
+
+
+def _step_row(name: str, result: Result) -> list[str]:
+    reported = [_ms(run.get("bare_step")) for run in result.get(OWN, ())]
+    error, corrected = (_middle(result, OWN, key) for key in ("clock_error_pct", "corrected_step"))
+    steps = _middle(result, OWN, "bare_steps")
+    away = _corrected_pct(result)
     return [
         f"`{name}`",
-        result["limit"],
-        ", ".join(f"{time:.2f}" for time in own),
-        "" if spread is None else f"{spread:.1f} %",
-        ", ".join(_number(_ms(run.get("bare_step"))) for run in result.get("normal", ())),
-        f"{max(errors):.1f} %" if errors else "",
-        _difference(result, "normal", "bare_step", REPORTED_PCT),
-        _median(result, "normal", "profiled_step"),
-        _difference(result, "normal", "profiled_step", goal, only_above=True),
-        _difference(result, "high", "profiled_step", 1e9),
-        _median(result, "normal", "corrected_step"),
-        _difference(result, "normal", "corrected_step", CORRECTED_PCT),
+        ", ".join(f"{time:.2f}" for time in _alone_ms(result)),
+        f"{_spread_pct(result):.1f} %",
+        ", ".join(_bold(_number(time), miss=time is None) for time in reported),
+        "" if steps is None else f"{steps:g}",
+        "" if error is None else _bold(f"{error:.1f} %", miss=not _is_step_right(result)),
+        _change(_difference_pct(result, OWN, "recorded"), miss=_is_cheaper(result) is False),
+        _change(_difference_pct(result, NSYS, "recorded"), miss=False),
+        _change(_difference_pct(result, OWN, "after"), miss=_is_fast_after(result) is False),
+        _number(None if corrected is None else corrected / 1e6),
+        _change(away, miss=abs(away or 0.0) > max(CORRECTED_PCT, _spread_pct(result))),
     ]
 
 
-def _capture_row(name: str, result: Mapping[str, Any]) -> list[str]:
-    sizes = [_middle(result, detail, "export_bytes") for detail in ("normal", "high")]
+def _capture_row(name: str, result: Result) -> list[str]:
+    alone, own, nsys = (_middle(result, way, "end_s") for way in (ALONE, OWN, NSYS))
+    sizes = [_middle(result, way, "export_bytes") for way in (OWN, NSYS)]
+    recorded = {
+        f"{run['recorded_steps']} of {run['run_steps']}"
+        for run in result.get(OWN, ())
+        if run.get("run_steps")
+    }
+    shares = [_middle(result, OWN, f"{kind}_known_pct") for kind in ("op", "module")]
     names = result.get("names", {})
-    share = 100 * sizes[0] / sizes[1] if sizes[0] and sizes[1] else None
     counts = [names.get(key) for key in ("compared", "wrong", "less precise", "unnamed")]
-    marked = {run.get("settings", {}).get("marked_steps", "") for run in result.get("normal", ())}
     return [
         f"`{name}`",
-        *(f"{size / 1e6:.1f}" if size else "" for size in sizes),
-        "" if share is None else _bold(f"{share:.0f} %", miss=share > EXPORT_PCT),
-        *("" if count is None else str(count) for count in counts),
-        ", ".join(sorted(marked)),
+        "" if alone is None else f"{alone:.1f}",
+        "" if own is None else _bold(f"{own:.1f}", miss=own > END_S),
+        "" if nsys is None else f"{nsys:.1f}",
+        *("" if size is None else f"{size / 1e6:.1f}" for size in sizes),
+        ", ".join(sorted(recorded)),
+        *(
+            "" if share is None else _bold(f"{share:.1f} %", miss=share < least)
+            for share, least in zip(shares, (NAMED_PCT, 0.0), strict=True)
+        ),
+        *(
+            "" if count is None else _bold(str(count), miss=at == 1 and count > 0)
+            for at, count in enumerate(counts)
+        ),
     ]
 
 
-def _middle(result: Mapping[str, Any], detail: str, key: str) -> float | None:
-    """Median of a figure of the captures of a detail; None: no capture has it."""
-    found = _values(result, detail, key)
+def _middle(result: Result, way: str, key: str) -> float | None:
+    """Median of a figure of the runs of a way; None: no run has it."""
+    found = [run[key] for run in result.get(way, ()) if isinstance(run.get(key), int | float)]
     return statistics.median(found) if found else None
 
 
-def _values(result: Mapping[str, Any], detail: str, key: str) -> list[int]:
-    """A figure of the captures of a detail that have it."""
-    return [run[key] for run in _compared(result, detail, key) if isinstance(run.get(key), int)]
+def _difference_pct(result: Result, way: str, key: str) -> float | None:
+    """By how much some steps of the runs of a way are longer than the same steps alone."""
+    found = []
+    for run in result.get(way, ()):
+        alone = _same_alone_ms(result, run.get(key, ()))
+        if alone is not None:
+            own = statistics.median(run["times_ms"][at] for at in run[key])
+            found.append(100 * own / alone - 100)
+    return statistics.median(found) if found else None
 
 
-def _compared(result: Mapping[str, Any], detail: str, key: str) -> Iterator[Mapping[str, Any]]:
-    """Captures of a detail in which the GPU ran at its speed while the steps of a figure ran."""
-    slowed = ["slowed_bare_pct"] if key in ("bare_step", "corrected_step") else []
-    slowed += ["slowed_pct"] if key in ("profiled_step", "corrected_step") else []
-    for run in result.get(detail, ()):
-        if not any(run.get(part, 0.0) > MOST_SLOWED_PCT for part in slowed):
-            yield run
+def _corrected_pct(result: Result) -> float | None:
+    found = []
+    for run in result.get(OWN, ()):
+        alone = _same_alone_ms(result, run.get("recorded", ()))
+        if alone is not None and isinstance(run.get("corrected_step"), int):
+            found.append(run["corrected_step"] / 1e4 / alone - 100)
+    return statistics.median(found) if found else None
 
 
-def _median(result: Mapping[str, Any], detail: str, key: str) -> str:
-    middle = _middle(result, detail, key)
-    return _number(None if middle is None else middle / 1e6)
+def _same_alone_ms(result: Result, steps: Sequence[int]) -> float | None:
+    """Median of some steps in the runs alone; None: no run has them."""
+    medians = [
+        statistics.median(run["times_ms"][at] for at in steps)
+        for run in result.get(ALONE, ())
+        if steps and max(steps) < len(run["times_ms"])
+    ]
+    return statistics.median(medians) if medians else None
+
+
+def _change(pct: float | None, *, miss: bool) -> str:
+    return "" if pct is None else _bold(f"{pct:+.1f} %", miss=miss)
 
 
 def _ms(time_ns: object) -> float | None:
@@ -154,21 +235,6 @@ def _ms(time_ns: object) -> float | None:
 
 def _number(time_ms: float | None) -> str:
     return "unknown" if time_ms is None else f"{time_ms:.2f}"
-
-
-def _difference(
-    result: Mapping[str, Any], detail: str, key: str, goal: float, *, only_above: bool = False
-) -> str:
-    """Difference of the medians of the captures and of the runs without dlprof, and its error."""
-    own = [time for time in result.get("own_ms", ()) if time]
-    found = _values(result, detail, key)
-    if not found or not own:
-        return ""
-    ratio = statistics.median(found) / 1e6 / statistics.median(own)
-    pct = 100 * ratio - 100
-    errors = [standard_error(times) / statistics.median(times) for times in (found, own)]
-    error = f" ± {100 * ratio * math.hypot(*errors):.1f}" if len(found) > 1 < len(own) else ""
-    return _bold(f"{pct:+.1f}{error} %", miss=pct > goal or (pct < -goal and not only_above))
 
 
 def _bold(text: str, *, miss: bool) -> str:

@@ -6,13 +6,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 from aggregator.sources.nsys.schema import STEP_TIMES
 
-_STEP_VIEWS = ("view_step_reference", "view_corrected_step")
+_STEP_VIEWS = ("view_step_reference", "view_corrected_step", "view_recorded_part")
 _SETTINGS = ("marked_steps", "markers_resumed")
 FIRST_LIGHT = 6
 """Iterations of a light capture that surely have no markers begin here."""
@@ -25,6 +24,13 @@ _ITERATIONS = (
     "SELECT kernel_low, kernel_high FROM iterations WHERE aggr = 1 AND kind = 'iteration'"
     " ORDER BY iter_value"
 )
+_KNOWN = (
+    "SELECT 100.0 * sum(iif(o.op_name LIKE '%unassociated_%', 0, k.duration)) / sum(k.duration)"
+    " AS op_known_pct, 100.0 * sum(iif(o.op_name LIKE '/%/%', k.duration, 0)) / sum(k.duration)"
+    " AS module_known_pct FROM kernels AS k JOIN op_kernels AS p ON p.id = k.op_kernel"
+    " JOIN ops AS o ON o.id = p.op WHERE o.domain = 1"
+)
+"""Shares of the GPU time, from the names alone: a path has the modules around the op."""
 _LENGTHS = (
     "SELECT duration, tc_duration + non_tc_duration FROM view_iterations_profiled"
     " WHERE aggr_id = 1 ORDER BY iter_value"
@@ -48,6 +54,7 @@ def read_steps(export: Path, database: Path) -> dict[str, Any]:
         for view in _STEP_VIEWS:
             row = connection.execute(f"SELECT * FROM {view} WHERE aggr_id = 1 LIMIT 1").fetchone()  # noqa: S608 - fixed names
             found |= dict(row) if row else {}
+        found |= dict(connection.execute(_KNOWN).fetchone())
         found["warnings"] = [tuple(row) for row in connection.execute("SELECT * FROM warnings")]
         found["iterations"] = [tuple(row) for row in connection.execute(_LENGTHS)]
         marks = ", ".join("?" * len(_SETTINGS))
@@ -73,30 +80,15 @@ def compare_names(light: Path, marked: Path) -> dict[str, int]:
         Kernels that were compared, wrong names, kernels with the name of a module around their op,
         and kernels without a name.
     """
-    truth = list(_steps(marked))[2:]
-    by_kernels = {tuple(row[0] for row in step): step for step in truth}
+    by_kernels = {tuple(row[0] for row in step): step for step in list(_steps(marked))[2:]}
     result = {"compared": 0, "wrong": 0, "less precise": 0, "unnamed": 0, "not compared": 0}
-    if not truth:
-        return result
     for step in list(_steps(light))[FIRST_LIGHT:-1]:
-        names = tuple(row[0] for row in step)
-        same = by_kernels.get(names)
-        model = same or min(truth, key=lambda other: abs(len(other) - len(names)))
-        for here, there in _matches(names, [row[0] for row in model]):
-            _count(result, step[here], model[there])
-            result["compared"] += 1
-        result["not compared"] += len(names)
-    result["not compared"] -= result["compared"]
+        # Parts of other steps are not compared: equal layers follow each other.
+        truth = by_kernels.get(tuple(row[0] for row in step))
+        result["not compared" if truth is None else "compared"] += len(step)
+        for found, true in zip(step, truth or (), strict=False):
+            _count(result, found, true)
     return result
-
-
-def _matches(names: tuple[str, ...], others: list[str]) -> Iterator[tuple[int, int]]:
-    if list(names) == others:
-        yield from ((at, at) for at in range(len(names)))
-        return
-    matcher = SequenceMatcher(None, list(names), others, autojunk=False)
-    for block in matcher.get_matching_blocks():
-        yield from ((block.a + at, block.b + at) for at in range(block.size))
 
 
 def _count(

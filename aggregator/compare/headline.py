@@ -28,7 +28,7 @@ def headline(comparison: Comparison, without_loop: Sequence[str] = ()) -> Compar
     sentences = [_shares(comparison, without_loop) if without_loop else _step(comparison)]
     if not without_loop and comparison.is_unprofiled:
         sentences.insert(0, _unprofiled(comparison))
-    settings = [one for row in comparison.setup if row.base and row.new and row.key not in MINOR]
+    settings = [row for row in comparison.setup if row.base and row.new and row.key not in MINOR]
     if settings:
         sentences.append(_settings(settings))
     return replace(comparison, headline=" ".join(sentences))

@@ -95,7 +95,7 @@ def _goals(results: Mapping[str, Result]) -> Iterator[str]:
         "no name is wrong": lambda one: _at_most(one.get("names", {}).get("wrong"), 0),
     }
     for text, reaches in kinds.items():
-        reached = [found for one in results.values() if (found := reaches(one)) is not None]
+        reached = [found for result in results.values() if (found := reaches(result)) is not None]
         yield f"* {text}: {sum(reached)} of {len(reached)}"
     yield ""
 

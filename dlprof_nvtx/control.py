@@ -92,6 +92,7 @@ def _patch() -> None:
     hide_from_dynamo()
     REFERENCE.on_step = LIGHT.step
     WINDOWS.on_attach, WINDOWS.on_detach = guarded(enter_window), guarded(leave_window)
+    WINDOWS.on_give_way = guarded(close_ranges)
     WINDOWS.on_timed, WINDOWS.record_event = guarded(watch_for_loops), guarded(record_event)
     STATE.patched = True
 
@@ -150,8 +151,18 @@ def enter_window() -> None:
     STATE.enable_ops()
 
 
+def close_ranges() -> None:
+    """Close the ranges of the markers that outlast a step: the collector leaves the process."""
+    from dlprof_nvtx.loaders import close_idle
+    from dlprof_nvtx.phases import close_phases
+
+    close_idle()
+    close_phases()
+
+
 def leave_window() -> None:
     """Write no markers after a window, and time the steps that follow."""
+    close_ranges()
     STATE.disable_ops()
     STATE.on = STATE.is_light = False
     STATE.is_held = True

@@ -76,13 +76,36 @@ class phase:
             self._text = self._text or phase_text(self._name, self._tokens, self._sequences)
             STATE.backend.push(self._text)
             self._opened = True
+            _OPEN.phases.append(self)
 
     def _end(self) -> None:
         if (STATE.is_held or REFERENCE.is_held) and REFERENCE.clock == "call":
             REFERENCE.phase = ""  # The next call may be of no phase.
+        self.close()
+
+    def close(self) -> None:
+        """Close its range, if that is open."""
         if self._opened and STATE.backend is not None:
             self._opened = False
+            if self in _OPEN.phases:  # Else another thread ends it.
+                _OPEN.phases.remove(self)
             STATE.backend.pop()
+
+
+class _Open(threading.local):
+    """Phases whose ranges this thread has opened, outermost first."""
+
+    def __init__(self) -> None:
+        self.phases: list[phase] = []
+
+
+_OPEN = _Open()
+
+
+def close_phases() -> None:
+    """Close the ranges of this thread: the collector leaves, and would not see their ends."""
+    for found in reversed(_OPEN.phases.copy()):
+        found.close()
 
 
 def patch() -> None:

@@ -125,6 +125,8 @@ def _give_way() -> None:
     """Leave CUPTI, which serves one profiler at a time, to a profiler of the script."""
     if STATE.suspended or WINDOWS.is_giving_way or (STATE.is_held and not WINDOWS.is_attached):
         return
+    if WINDOWS.is_attached and WINDOWS.on_give_way is not None:
+        WINDOWS.on_give_way()
     if collector.detach():
         WINDOWS.give_way()
         say("dlprof: torch.profiler records now; dlprof's collector waits")

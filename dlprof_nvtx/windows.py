@@ -94,6 +94,7 @@ class Windows:
         self.done: list[dict[str, Any]] = []  # Windows that ended.
         self.on_attach: Callable[[], None] | None = None
         self.on_detach: Callable[[], None] | None = None
+        self.on_give_way: Callable[[], None] | None = None
         self.on_timed: Callable[[], None] | None = None  # The steps without profiling are timed.
         self.record_event: Callable[[], Any] = _no_event
         self.is_unnamed = False  # Whether the step that runs has work that gets no name.

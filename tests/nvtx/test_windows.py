@@ -31,6 +31,8 @@ class Collector:
         self.calls: list[str] = []
         self.texts: list[tuple[bool, str]] = []  # Whether it recorded, and the text of a range.
         self.open = 0
+        self.started = 0
+        self.ended: list[int] = []  # While it recorded.
         self.is_held = False  # Whether another profiler uses CUPTI.
 
     @property
@@ -54,10 +56,12 @@ class Collector:
         self.open -= 1
 
     def start(self, text: str) -> int:
-        return 1
+        self.started += 1
+        return self.started
 
     def end(self, handle: int) -> None:
-        pass
+        if self.is_recording:
+            self.ended.append(handle)
 
     def enable_ops(self, *, shapes: bool) -> bool:
         return True
@@ -356,6 +360,24 @@ def test_slow_steps_end_a_window_after_a_minute(
     written = found.written()
     assert written["windows"][0]["steps"] == windows.LEAST_STEPS
     assert len(written["bare"]["host_ns"]) >= windows.LEAST_STEPS
+
+
+def test_no_range_of_the_markers_outlasts_a_window(start: Start) -> None:
+    found = start()
+    loader = torch.utils.data.DataLoader(range(WINDOW_STEPS + 60))
+    training, again = Training(), dlprof_nvtx.phase("epoch")
+    with dlprof_nvtx.phase("train"):
+        for number, _ in enumerate(loader):
+            if number == 20:
+                again.__enter__()
+            training.train(1)
+            if found.calls == ["begin", "detach"]:
+                break
+        assert found.calls == ["begin", "detach"]
+        assert found.open == 0
+        assert found.ended == list(range(1, found.started + 1))
+        again.__exit__()
+    assert found.open == 0
 
 
 def test_graph_that_is_captured_after_a_window_is_recorded(start: Start) -> None:

@@ -121,7 +121,7 @@ def _run(words: Sequence[str]) -> int:
             run_list(local, console)
         return EXIT_DONE
     if not options.database:
-        # Does not load the engine yet: its threads must start after the capture.
+        # The engine is loaded while the application runs, in a thread that blocks signals.
         from profiler_cli.capture.capture import run_capture  # noqa: PLC0415
 
         return run_capture(options, ("dlprof", *words), console)

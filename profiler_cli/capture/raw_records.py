@@ -90,7 +90,7 @@ def write_export(folder: Path, export: Path) -> int:
     Raises:
         CollectorError: There are none, or the export cannot be written.
     """
-    # Loaded now, because the threads of its libraries would receive the forwarded signals.
+    # Not before the capture, when its threads would receive the forwarded signals.
     from aggregator.dldb.writer import write_errors  # noqa: PLC0415
     from aggregator.errors import DatabaseWriteError  # noqa: PLC0415
     from aggregator.sources.collector import export as own_export  # noqa: PLC0415

@@ -15,9 +15,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import IO, TYPE_CHECKING, Final
 
+from aggregator.system.resources import gc_paused
 from profiler_cli.capture import processes
 
 if TYPE_CHECKING:
@@ -33,6 +36,17 @@ HIDDEN: Final = ("quiet", "minimal")
 LONG_RUN_S: Final = 300.0
 LAST_LINES: Final = 8
 POLL_S: Final = 0.1
+ENGINE: Final = (
+    "aggregator.sources.collector.export",
+    "aggregator.sources.nsys.reader",
+    "aggregator.importing.correlation",
+    "aggregator.dldb.import_writer",
+    "aggregator.tables.aggregation_data",
+    "profiler_cli.commands.analyze",
+)
+"""What aggregates a capture. Loading it takes half a second of a CPU, more on slow disks."""
+LOAD_AFTER_S: Final = 0.3
+"""A program that fails at once does not wait for the engine."""
 # Batch systems kill a job about 30 s after they ask it to end; it may need them for a checkpoint.
 SAVE_AFTER_S: Final = 3.0
 _TAIL_BYTES: Final = 1 << 15
@@ -105,16 +119,24 @@ class Application:
         """Wait for the end; whatever fails in dlprof meanwhile is only reported."""
         start_s = time.monotonic()
         is_warned = is_saved = is_broken = False
+        engine: Thread | None = None
         asked_s: float | None = None
         while True:
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(POLL_S)
+                if engine is not None:
+                    engine.join()
                 return 128 - code if code < 0 else code
             now_s = time.monotonic()
+            if engine is None and now_s - start_s > LOAD_AFTER_S:
+                engine = Thread(target=_load_engine)
+                engine.start()
             if asked_s is not None:
                 if not is_saved and now_s - asked_s > SAVE_AFTER_S:
                     # The application has more to do: what there is may be all that will be.
                     is_saved = True
+                    if engine is not None:
+                        engine.join()
                     self._save()
             elif self.ending.signals:
                 asked_s = now_s
@@ -175,6 +197,15 @@ class Application:
         if not duration_s or ending.seconds < self.options.delay + duration_s:
             return False
         return not ending.signals and ending.code in {128 + signal.SIGTERM, 128 + signal.SIGKILL}
+
+
+def _load_engine() -> None:
+    """Load what aggregates the capture, while the application does its own imports."""
+    # The threads of its libraries inherit this: dlprof's own thread receives all signals.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    with suppress(Exception), gc_paused():  # What fails is reported where it is used.
+        for name in ENGINE:
+            import_module(name)
 
 
 def _last_lines(output: IO[bytes]) -> list[str]:

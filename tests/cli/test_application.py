@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,19 @@ from profiler_cli.capture import processes, running
 from profiler_cli.capture.collection import Ending
 from profiler_cli.capture.nsight import Nsys
 from profiler_cli.capture.own import OwnCollection
+
+
+def _run(folder: Path, code: str, save: Callable[[Path], None], *signals: int) -> Ending:
+    """Run a program of Python; returns how it ended."""
+    options: Any = SimpleNamespace(end_with_dlprof=False, verbosity="normal", duration=0, delay=0)
+    collection: Any = SimpleNamespace(is_nsys=False, save=save, stop=lambda: None, poll=print)
+    console: Any = SimpleNamespace(message=lambda _: None)
+    ending = Ending(signals=list(signals))
+    application = running.Application(options, console, collection, folder / "run", ending)
+    gpus: Any = nullcontext()
+    gpus.started = lambda: None
+    application.run([sys.executable, "-c", code], os.environ, gpus)
+    return ending
 
 
 def test_error_while_a_profile_is_saved_leaves_the_application_its_checkpoint(
@@ -29,25 +44,35 @@ def test_error_while_a_profile_is_saved_leaves_the_application_its_checkpoint(
 
     # GIVEN an application that was asked to end, and writes a checkpoint first
     code = f"import os, time\nwhile not os.path.exists({str(saved)!r}): time.sleep(0.01)"
-    options: Any = SimpleNamespace(end_with_dlprof=False, verbosity="normal", duration=0, delay=0)
-    collection: Any = SimpleNamespace(is_nsys=False, save=save, stop=lambda: None, poll=print)
-    console: Any = SimpleNamespace(message=lambda _: None)
-    ending = Ending(signals=[signal.SIGHUP])
     monkeypatch.setattr(processes, "send", lambda *_: None)
-    application = running.Application(options, console, collection, tmp_path / "run", ending)
-
-    class Gpus:
-        started = staticmethod(lambda: None)
-
-        def __enter__(self) -> None: ...
-
-        def __exit__(self, *_: object) -> None: ...
-
-    gpus: Any = Gpus()
     # WHEN its profile cannot be saved meanwhile
-    application.run([sys.executable, "-c", code], os.environ, gpus)
+    ending = _run(tmp_path, code, save, signal.SIGHUP)
     # THEN it ends by itself
     assert ending.code == 0
+
+
+def test_engine_is_loaded_while_the_application_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, name = tmp_path / "loaded", "engine_of_this_test"
+    (tmp_path / f"{name}.py").write_text(
+        "import pathlib, signal\n"
+        f"path = pathlib.Path({str(loaded)!r})\n"
+        "part = path.with_name('part')\n"
+        "part.write_text(repr(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))))\n"
+        "part.replace(path)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(running, "ENGINE", ("no_such_module_of_dlprof", name))
+    monkeypatch.setattr(running, "LOAD_AFTER_S", 0.0)
+    # GIVEN an application that ends when the engine is there, and a module that cannot be loaded
+    code = f"import os, time\nwhile not os.path.exists({str(loaded)!r}): time.sleep(0.01)"
+    failing = _run(tmp_path, "import time; time.sleep(0.3)", lambda _: None)
+    assert (failing.code, loaded.exists()) == (0, False)
+    monkeypatch.setattr(running, "ENGINE", (name,))
+    assert _run(tmp_path, code, lambda _: None).code == 0
+    # THEN signals for dlprof reach none of its threads
+    assert f"<Signals.SIGTERM: {signal.SIGTERM.value}>" in loaded.read_text()
 
 
 def test_process_of_another_user_may_still_write(

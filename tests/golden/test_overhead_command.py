@@ -179,7 +179,7 @@ def test_costs_have_a_column_for_each_kind() -> None:
 def _run(early_ms: float, late_ms: float, **reported: float) -> dict[str, Any]:
     """A run of 100 steps, the first of which is slow; its threads take half as long."""
     times_ms = [900.0, *[early_ms] * 49, *[late_ms] * 50]
-    clocks = {"thread_ms": [one / 2 for one in times_ms], "process_ms": times_ms}
+    clocks = {"thread_ms": [time_ms / 2 for time_ms in times_ms], "process_ms": times_ms}
     return {"times_ms": times_ms, **clocks, "warm_up": 1, **reported}
 
 

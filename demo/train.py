@@ -56,7 +56,7 @@ def main() -> None:
     """Train and print the times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--warm-up", type=int, default=5, help="steps that are not counted")
     options = parser.parse_args()
     times_ms = sorted(train(options.batch, options.steps)[options.warm_up - 1 :])

@@ -7,6 +7,8 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
+from aggregator.system.sqlite_uri import SchemaLimitError, read_schema
+
 LONG_INDEXES = "CREATE INDEX IF NOT EXISTS op_instances_by_op ON op_instances (op, start);"
 """Made before the table has rows, because its pages are laid out along with the table's."""
 INDEXES = """
@@ -25,7 +27,6 @@ _STATISTICS = frozenset(
     }
 )
 """What SQLite's own ANALYZE makes."""
-_LONGEST_SQL_BYTES = 16_384
 
 
 def _sql(name: str) -> str:
@@ -50,17 +51,16 @@ def domain_views_sql() -> str:
 def holds_own_sql_only(connection: sqlite3.Connection) -> bool:
     """Whether reading a database runs no SQL but that of this version of the program.
 
-    Triggers do not matter: they run when rows are written. The first statement must be this one:
-    SQLite then reads its statistics, and a column of theirs may be computed. Few bytes of values
-    make whatever computes it cheap.
+    Triggers do not matter: they run when rows are written.
+
+    Args:
+        connection: One that has run nothing yet, as ``connect_unread`` makes it.
     """
-    before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_SQL_BYTES)
     try:
-        return all(tuple(row) in _own() for row in connection.execute(_SCHEMA))
-    except sqlite3.DataError:  # a text that is longer than all of ours
+        read_schema(connection)
+    except SchemaLimitError:
         return False
-    finally:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
+    return all(tuple(row) in _own() for row in connection.execute(_SCHEMA))
 
 
 def has_long_names(connection: sqlite3.Connection, path: Path) -> bool:

@@ -15,7 +15,7 @@ from aggregator.dldb.own_schema import has_long_names, holds_own_sql_only
 from aggregator.errors import DatabaseBusyError, DldbNotFoundError, NotADldbError
 from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_version
 from aggregator.system.sql_process import SqlProcess
-from aggregator.system.sqlite_uri import connect_read_only
+from aggregator.system.sqlite_uri import connect_unread
 from aggregator.texts import say
 
 with Path(__file__).with_name("schema.sql").open(encoding="utf-8") as _schema:
@@ -168,7 +168,7 @@ def _roll_back(path: Path) -> None:
     if not path.with_name(f"{path.name}-journal").exists():
         return
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=_RETRY_S)) as connection:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("PRAGMA schema_version").fetchone()  # parses no schema
 
 
 def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
@@ -176,13 +176,12 @@ def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
     try:
         if not path.stat().st_size:
             raise _no_sqlite_file(path)
-        connection = connect_read_only(path, timeout_s)
-        # Its views may be anyone's SQL, and opening it queries one of them.
-        _limit(connection)
+        connection = connect_unread(path, timeout_s)
         if is_apart or not holds_own_sql_only(connection) or has_long_names(connection, path):
             connection.close()
             connection = cast("sqlite3.Connection", SqlProcess(path, timeout_s))
-            _limit(connection)
+        # Its views may be anyone's SQL, and opening it queries one of them.
+        _limit(connection)
         connection.row_factory = sqlite3.Row
         opened = Dldb(path, connection)
         connection.set_progress_handler(None, 0)

@@ -20,7 +20,7 @@ from aggregator.errors import NotADldbError
 from aggregator.profile.arrays import Int64
 from aggregator.ranks.align import UNKNOWN_CLOCK, Clock
 from aggregator.system.sqlite_arrow import ArrowConnection
-from aggregator.system.sqlite_uri import lenient_text, read_only_uri
+from aggregator.system.sqlite_uri import connect_read_only, plain_tables, read_only_uri
 from aggregator.texts import from_json, say
 
 _TRANSLATED = frozenset({"warnings", "ops", "devices", "model_config", "cost_units"})
@@ -149,11 +149,10 @@ def open_rank_databases(
 
 
 def _open(path: Path, label: str, stack: ExitStack) -> RankDatabase:
-    uri = read_only_uri(path)
-    connection = stack.enter_context(closing(sqlite3.connect(uri, uri=True)))
-    connection.text_factory = lenient_text
     stack.enter_context(reading_errors(path))
-    reader = stack.enter_context(ArrowConnection(uri))
+    connection = stack.enter_context(closing(connect_read_only(path)))
+    plain_tables(connection)
+    reader = stack.enter_context(ArrowConnection(read_only_uri(path)))
     try:
         stored = connection.execute(_TEXTS)
         texts = {str(text): from_json(str(raw), str(text)) for text, raw in stored}

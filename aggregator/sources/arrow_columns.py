@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import adbc_driver_manager
 import pyarrow as pa
 
-from aggregator.sources.formats import corrupt
+from aggregator.sources.formats import corrupt, list_tables
 from aggregator.system.arrow_arrays import to_numpy
 from aggregator.system.sqlite_arrow import ArrowConnection, raise_interrupt
 from aggregator.system.sqlite_uri import read_only_uri
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def arrow_connection(path: Path) -> Iterator[ArrowConnection]:
-    """A read-only ADBC connection; its errors become ``CorruptProfileError``."""
+    """A read-only ADBC connection; its errors become ``CorruptProfileError``.
+
+    ADBC's SQLite has no limits, so the file is looked at by Python's first.
+    """
+    list_tables(path)
     try:
         with ArrowConnection(read_only_uri(path)) as connection:
             yield connection

@@ -17,7 +17,7 @@ from aggregator.errors import (
     ProfileError,
     UnsupportedProfileError,
 )
-from aggregator.system.sqlite_uri import read_only_uri
+from aggregator.system.sqlite_uri import connect_read_only, plain_tables, read_only_uri
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -142,17 +142,14 @@ def newest_versions(tables: frozenset[str]) -> Mapping[str, str]:
 
 
 def list_tables(path: Path) -> frozenset[str]:
-    """Names of all tables and views of an SQLite file.
+    """Names of the tables of an SQLite file, which can be read without running SQL in it.
 
     Raises:
-        CorruptProfileError: The file cannot be read.
+        CorruptProfileError: The file cannot be read, or a table is computed.
     """
     try:
-        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
-            rows = connection.execute(
-                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
-            )
-            return frozenset(str(row[0]) for row in rows)
+        with closing(connect_read_only(path)) as connection:
+            return plain_tables(connection)
     except READ_ERRORS as error:
         raise corrupt(path, error) from error
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.system.select_only import authorize
-from aggregator.system.sqlite_uri import connect_read_only
+from aggregator.system.sqlite_uri import connect_unread
 
 _MOST_MEMORY_BYTES = 4 * 2**30
 _BATCH_BYTES = 2**18
@@ -72,7 +72,7 @@ class _Server:
         return self._connection
 
     def _open(self, path: str, timeout_s: float) -> None:
-        self._connection = connect_read_only(Path(path), timeout_s)
+        self._connection = connect_unread(Path(path), timeout_s)
 
     def _close(self) -> None:
         self._cursors.clear()

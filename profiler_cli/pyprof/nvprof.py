@@ -15,7 +15,7 @@ import numpy as np
 from aggregator.errors import CorruptProfileError
 from aggregator.kernels.names import demangle_by_library
 from aggregator.profile.arrays import Int64
-from aggregator.system.sqlite_uri import lenient_text, read_only_uri
+from aggregator.system.sqlite_uri import connect_read_only
 from profiler_cli.pyprof.launches import Launch, RangeColumns, by_lane
 
 _KERNEL_COLUMNS = (
@@ -104,8 +104,7 @@ class NvprofFile:
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         try:
-            with closing(sqlite3.connect(read_only_uri(self._path), uri=True)) as connection:
-                connection.text_factory = lenient_text
+            with closing(connect_read_only(self._path)) as connection:
                 yield connection
         except (sqlite3.DatabaseError, TypeError, ValueError, OverflowError) as error:
             raise CorruptProfileError(f"'{self._path}' cannot be read: {error}.") from error

@@ -20,7 +20,7 @@ from aggregator.metrics.efficiency import _unit_times
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate, aggregate_copy, import_profile
 from aggregator.system.progress import NullProgress
-from aggregator.system.sqlite_uri import connect_read_only
+from aggregator.system.sqlite_uri import connect_unread
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze_file
 from tests.fuzz.exports import small_export
@@ -79,7 +79,7 @@ def test_statistics_that_are_computed_do_not_run_in_the_reading_process(database
     database.write_bytes(text.replace(b"%.000001c", b"%.200000c"))
     began = time.process_time()
 
-    with closing(connect_read_only(database)) as connection:
+    with closing(connect_unread(database, 5.0)) as connection:
         assert not holds_own_sql_only(connection)
 
     assert time.process_time() - began < 1
@@ -88,7 +88,7 @@ def test_statistics_that_are_computed_do_not_run_in_the_reading_process(database
 def test_what_analyze_makes_is_no_sql_of_others(database: Path) -> None:
     _change(database, "ANALYZE")
 
-    with closing(connect_read_only(database)) as connection:
+    with closing(connect_unread(database, 5.0)) as connection:
         assert holds_own_sql_only(connection)
 
 

@@ -9,16 +9,15 @@ from contextlib import closing
 from pathlib import Path
 
 from aggregator.dldb.reader import open_database
-from aggregator.errors import NotADldbError, NsysNotFoundError, ProfileError
+from aggregator.errors import CorruptProfileError, NotADldbError, NsysNotFoundError, ProfileError
 from aggregator.sources import check_start
-from aggregator.sources.formats import GZIP_MAGIC, Format, detect_file, detect_tables
-from aggregator.system.sqlite_uri import lenient_text, read_only_uri
+from aggregator.sources.formats import GZIP_MAGIC, Format, detect_file, detect_tables, list_tables
+from aggregator.system.sql_process import SqlProcess
 from aggregator.texts import say
 from viewer.errors import ViewerError
 
 _HEADER_BYTES = 100
 CHECK_LIMIT_S = 10.0
-_INSTRUCTIONS_PER_CHECK = 20_000
 _PACKED = {
     b"\x1f\x8b": "gzip",
     b"\xfd7zXZ": "xz",
@@ -28,7 +27,9 @@ _PACKED = {
 }
 _AGAIN = say("Copy or export it again.")
 _EXPORT_AGAIN = say("Export the report again with nsys.")
-_MASTER = "SELECT type, name, coalesce(sql, '') FROM sqlite_master"
+_MOST_OBJECTS = 10_000
+_MASTER = "SELECT type, substr(name, 1, 1000) FROM sqlite_master LIMIT ?"
+_WAIT_S = 5.0
 
 
 def inspect(path: Path, file_name: str, limit_s: float = CHECK_LIMIT_S) -> Format:
@@ -113,20 +114,20 @@ def _not_a_profile(header: bytes) -> ViewerError:
 
 def _inspect_sqlite(path: Path, limit_s: float) -> Format:
     try:
-        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
-            connection.text_factory = lenient_text
+        with closing(SqlProcess(path, _WAIT_S)) as connection:
             _limit(connection, CHECK_LIMIT_S)
-            master = [tuple(map(str, row)) for row in connection.execute(_MASTER)]
+            master = [tuple(map(str, row)) for row in connection.execute(_MASTER, (_MOST_OBJECTS,))]
+            if len(master) == _MOST_OBJECTS:
+                raise sqlite3.DatabaseError(f"it holds {_MOST_OBJECTS:,} objects or more")
             page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
             if path.stat().st_size % page_size:
                 _check_length(path)
             _limit(connection, limit_s)
             _check_pages(connection)
-            _limit(connection, CHECK_LIMIT_S)
-            kind = _kind(path, {name for _, name, _ in master})
-            if kind is Format.EXPORT:
-                _check_plain(connection, master)
-            return kind
+        kind = _kind(path, {name for _, name in master})
+        if kind is Format.EXPORT:
+            _check_plain(path, master)
+        return kind
     # SQLite's own messages may quote bytes of a damaged file.
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
@@ -139,10 +140,10 @@ def _inspect_sqlite(path: Path, limit_s: float) -> Format:
         ) from error
 
 
-def _limit(connection: sqlite3.Connection, limit_s: float) -> None:
+def _limit(connection: SqlProcess, limit_s: float) -> None:
     """Interrupt what runs for longer than this from now on."""
     deadline = time.monotonic() + limit_s
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK)
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, 0)
 
 
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -174,7 +175,7 @@ def _check_length(path: Path) -> None:
         )
 
 
-def _check_pages(connection: sqlite3.Connection) -> None:
+def _check_pages(connection: SqlProcess) -> None:
     """Look through the pages, for as long as a request may take; the import reads all of them."""
     try:
         found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -206,31 +207,21 @@ def _kind(path: Path, tables: set[str]) -> Format:
     return Format.DATABASE
 
 
-def _check_plain(connection: sqlite3.Connection, master: list[tuple[str, ...]]) -> None:
+def _check_plain(path: Path, master: list[tuple[str, ...]]) -> None:
     """Refuse an export in which reading a row would run SQL of the file."""
-    for kind, name, sql in master:
-        if kind in {"view", "trigger"} or sql.upper().startswith("CREATE VIRTUAL"):
+    for kind, name in master:
+        if kind in {"view", "trigger"}:
             raise ViewerError(
                 say(
-                    "The export holds a view, a trigger or a virtual table ({name!r}), and exports "
-                    "hold plain tables only.",
+                    "The export holds a view or a trigger ({name!r}), and exports hold plain "
+                    "tables only.",
                     name=name[:80],
                 ),
                 "PROFILE_REFUSED",
                 422,
                 hint=_EXPORT_AGAIN,
             )
-    computed = connection.execute(
-        "SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) c "
-        "WHERE m.type = 'table' AND c.hidden > 1 LIMIT 1"
-    ).fetchone()
-    if computed:
-        raise ViewerError(
-            say(
-                "The export holds a table with computed columns ({name!r}).",
-                name=str(computed[0])[:80],
-            ),
-            "PROFILE_REFUSED",
-            422,
-            hint=_EXPORT_AGAIN,
-        )
+    try:
+        list_tables(path)
+    except CorruptProfileError as error:
+        raise ViewerError(error.message, "PROFILE_REFUSED", 422, hint=_EXPORT_AGAIN) from error

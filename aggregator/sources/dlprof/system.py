@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 from aggregator.options import Mode
 from aggregator.profile.profile import Device, SystemInfo
 from aggregator.profile.recorded import RecordedAggregation, RecordedOps
-from aggregator.sources.dlprof.tables import UNKNOWN, DlprofTables
+from aggregator.sources.dlprof.tables import UNKNOWN, DlprofTables, as_plain_text
 from aggregator.sources.repair import IMPOSSIBLE_NS
 
 if TYPE_CHECKING:
@@ -104,26 +103,23 @@ def _use(total: list[int], used: list[int], row: int) -> int | None:
 
 def read_aggregations(tables: DlprofTables) -> tuple[RecordedAggregation, ...]:
     """Rollups of the source, from its public views; empty if they cannot be read."""
-    views = {
-        "view_aggregations": ("aggr_id", "iter_start", "iter_stop"),
-        "view_iterations_all": ("aggr_id", "iter_value", "start_time", "stop_time"),
-    }
-    if any(not set(columns) <= tables.columns(view) for view, columns in views.items()):
-        return ()
-    try:
-        rows, iterations = (tables.numbers(view, names) for view, names in views.items())
-        key_nodes = tables.texts("view_aggregations", ("key_node_name",))
-    except sqlite3.OperationalError:  # a view on a table that is not there
-        return ()
+    bounds_and_name = f"{_integers('aggr_id', 'iter_start', 'iter_stop')}, key_node_name"
+    rows = tables.view("view_aggregations", bounds_and_name)
+    times = _integers("aggr_id", "iter_value", "start_time", "stop_time")
+    iterations = tables.view("view_iterations_all", times)
     bounds: dict[int, list[tuple[int, int]]] = {}
     for aggr, _, start, stop in sorted(iterations, key=lambda row: row[1]):
         bounds.setdefault(aggr, []).append((start, stop))
-    found = sorted((row, key_node[0]) for row, key_node in zip(rows, key_nodes, strict=True))
+    found = sorted((aggr, first, last, as_plain_text(node)) for aggr, first, last, node in rows)
     return tuple(
         _aggregation(key_node, first, last, bounds[aggr])
-        for (aggr, first, last), key_node in found
+        for aggr, first, last, key_node in found
         if aggr in bounds and _is_valid(bounds[aggr])
     )
+
+
+def _integers(*columns: str) -> str:
+    return ", ".join(f'CAST(coalesce("{column}", 0) AS INTEGER)' for column in columns)
 
 
 def _is_valid(bounds: list[tuple[int, int]]) -> bool:

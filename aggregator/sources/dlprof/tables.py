@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from aggregator.errors import CorruptProfileError, NotADldbError
 from aggregator.sources.arrow_columns import arrow_connection, integers
 from aggregator.sources.formats import READ_ERRORS
-from aggregator.system.sqlite_uri import lenient_text, read_only_uri
+from aggregator.system.select_only import authorize
+from aggregator.system.sql_process import SqlProcess
+from aggregator.system.sqlite_uri import connect_read_only, plain_tables
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from aggregator.system.sqlite_arrow import ArrowConnection
 
 UNKNOWN = -1
+_WAIT_S: Final = 5.0
+_VIEW_LIMIT_S: Final = 10.0
+_MOST: Final = 2**20
 
 
 class DlprofTables:
@@ -37,17 +44,16 @@ class DlprofTables:
     ) -> None:
         self.path = path
         self._connection = connection
+        self._tables = plain_tables(connection)
         self._arrow = columns
         self._progress = progress
         self._known: dict[str, frozenset[str]] = {}
 
     def columns(self, table: str) -> frozenset[str]:
-        """Column names of a table or view; empty if it is missing or cannot be computed."""
+        """Column names of a table; empty if it is missing."""
         if table not in self._known:
-            try:
-                rows = self._connection.execute(f'PRAGMA table_info("{table}")').fetchall()
-            except sqlite3.OperationalError:  # a view on a missing table
-                rows = []
+            query = f'PRAGMA table_info("{table}")'
+            rows = self._connection.execute(query) if table in self._tables else ()
             self._known[table] = frozenset(str(row[1]) for row in rows)
         return self._known[table]
 
@@ -75,10 +81,25 @@ class DlprofTables:
             for name, part in parts.items()
         }
 
-    def numbers(self, view: str, names: tuple[str, ...]) -> list[tuple[int, ...]]:
-        """Integer columns of a view, which has no row ids; 0 for NULL."""
-        select = ", ".join(f'CAST(coalesce("{name}", 0) AS INTEGER)' for name in names)
-        return [tuple(row) for row in self._connection.execute(f'SELECT {select} FROM "{view}"')]
+    def view(self, name: str, selected: str) -> list[tuple[Any, ...]]:
+        """Rows of a view; empty if it is missing, or on a table or column that is.
+
+        Raises:
+            sqlite3.DatabaseError: It takes too long, or has too many rows.
+        """
+        with closing(SqlProcess(self.path, _WAIT_S)) as connection:
+            deadline = time.monotonic() + _VIEW_LIMIT_S
+            connection.set_authorizer(authorize)
+            connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 0)
+            try:
+                rows = list(islice(connection.execute(f'SELECT {selected} FROM "{name}"'), _MOST))
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                    raise sqlite3.DatabaseError(f"{name} takes longer to read than 10 s") from error
+                return []
+        if len(rows) == _MOST:
+            raise sqlite3.DatabaseError(f"{name} has {_MOST:,} rows or more")
+        return [tuple(row) for row in rows]
 
     def texts(self, table: str, names: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Text columns in order of row id; empty text for a missing column or NULL."""
@@ -88,17 +109,18 @@ class DlprofTables:
         select = ", ".join(f'"{name}"' if name in known else "NULL" for name in names)
         order = "ORDER BY rowid" if table.startswith("read_only_") else ""
         rows = self._connection.execute(f'SELECT {select} FROM "{table}" {order}')
-        return [tuple(_text(value) for value in row) for row in rows]
+        return [tuple(as_plain_text(value) for value in row) for row in rows]
 
     def dictionary(self) -> dict[int, str]:
         """The database's pool of strings."""
         if not {"id", "string"} <= self.columns("dictionary"):
             return {}
         query = 'SELECT CAST(id AS INTEGER), "string" FROM dictionary WHERE id IS NOT NULL'
-        return {int(row[0]): _text(row[1]) for row in self._connection.execute(query)}
+        return {int(row[0]): as_plain_text(row[1]) for row in self._connection.execute(query)}
 
 
-def _text(value: object) -> str:
+def as_plain_text(value: object) -> str:
+    """A text; empty for NULL."""
     if value is None:
         return ""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
@@ -113,10 +135,9 @@ def open_tables(path: Path, progress: Progress) -> Iterator[DlprofTables]:
     """
     try:
         with (
-            closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
+            closing(connect_read_only(path)) as connection,
             arrow_connection(path) as columns,
         ):
-            connection.text_factory = lenient_text
             yield DlprofTables(path, connection, columns, progress)
     except (*READ_ERRORS, CorruptProfileError) as error:
         text = error.__cause__ if isinstance(error, CorruptProfileError) else error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from aggregator.sources.formats import READ_ERRORS, corrupt, newest_versions
-from aggregator.system.sqlite_uri import read_only_uri
+from aggregator.system.sqlite_uri import connect_read_only
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -110,7 +110,7 @@ class Schema:
             CorruptProfileError: Reading failed because the file is damaged.
         """
         try:
-            with closing(sqlite3.connect(read_only_uri(self.path), uri=True)) as connection:
+            with closing(connect_read_only(self.path)) as connection:
                 yield connection
         except READ_ERRORS as error:
             raise corrupt(self.path, error) from error

@@ -24,7 +24,7 @@ from aggregator.sources.formats import (
 )
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.schema import Schema
-from aggregator.system.sqlite_uri import is_full, lenient_text, read_only_uri
+from aggregator.system.sqlite_uri import connect_read_only, is_full, lenient_text
 from aggregator.system.temporary_files import publish, remove_leftovers, temporary_name
 from aggregator.texts import say
 
@@ -113,7 +113,9 @@ def scrub(
 
 def _copy(source: Path, target: Path) -> None:
     """Write a copy without free pages."""
-    with closing(sqlite3.connect(read_only_uri(source), uri=True)) as connection:
+    with closing(connect_read_only(source)) as connection:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2**31 - 1)  # as long as SQLite takes
+        connection.execute("PRAGMA query_only = OFF")
         connection.execute("VACUUM INTO ?", (str(target),))
 
 

@@ -17,7 +17,7 @@ from tests.contract.client import ApiClient, Served, all_rows
 
 #: These have rows in a distributed job only; tests/contract/test_ranks.py reads one.
 OF_SEVERAL_RANKS = {"ranks", "rank-iterations", "collectives", "merged-ops"}
-OF_OUR_IMPORTS = {"advice", "key-node-candidates", "owners", "owner-sums", "name-evidence"}
+OF_OUR_IMPORTS = {"advice", "key-node-candidates", "owners", "name-evidence"}
 """Empty for a database that DLProf made."""
 #: Of programs that train or serve in phases: tests/golden/test_phases.py reads some.
 OF_PHASES = {"phases"}

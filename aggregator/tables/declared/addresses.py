@@ -30,7 +30,7 @@ from aggregator.tables.declared.kernels import (
     OP_KERNELS,
 )
 from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, MERGED_OPS, OP_TYPES, OPS
-from aggregator.tables.declared.owners import OWNER_SUMS, OWNERS
+from aggregator.tables.declared.owners import OWNERS
 from aggregator.tables.declared.ranks import COLLECTIVES, RANK_ITERATIONS, RANKS
 from aggregator.tables.declared.summaries import (
     GPU_UTILIZATION,
@@ -82,7 +82,6 @@ TABLES: dict[str, TableSpec] = {
     "iteration-efficiency": ITERATION_EFFICIENCY,
     "peak-rates": PEAK_RATES,
     "owners": OWNERS,
-    "owner-sums": OWNER_SUMS,
     "phases": PHASES,
     "name-evidence": NAME_EVIDENCE,
     "timeline/events": TIMELINE_EVENTS,

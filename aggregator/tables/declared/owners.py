@@ -42,22 +42,6 @@ OWNERS = TableSpec(
     key=("owner",),
 )
 
-OWNER_SUMS = TableSpec(
-    name="owner-sums",
-    title=say("Sums over owners of time"),
-    source=Source(view="view_owner_sums", where=_WHOLE_RUN, is_summed=True),
-    columns=(
-        choice("rolled_up_by", "class, op type or module."),
-        text(
-            "owner_name",
-            "Name of the class or type, path of the module with all that is in it; empty: no op.",
-        ),
-        *_TIME,
-    ),
-    default_ordering=("rolled_up_by", "-time_ns"),
-    key=("rolled_up_by", "owner_name"),
-)
-
 COMPARE_ROWS = TableSpec(
     name="compare-rows",
     title=say("Rows of a comparison"),

@@ -1,4 +1,4 @@
--- Version 2.1.9
+-- Version 2.1.10
 -- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 
@@ -1200,6 +1200,55 @@ CREATE TABLE op_efficiency (
     -- GPU time of the executions that move data over the bus or between GPUs. Unit: ns.
     link_gpu_time INTEGER NOT NULL,
     PRIMARY KEY (aggr, op)
+) WITHOUT ROWID;
+
+-- Sums of op_efficiency over the ops in each group.
+CREATE TABLE group_efficiency (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Prefix with a slash at its end, or _CompleteModel_. Unit: none.
+    group_name TEXT NOT NULL,
+    -- Ops with a row in op_efficiency. Unit: count.
+    ops INTEGER NOT NULL,
+    -- Executions that ran something on a GPU. Unit: count.
+    calls INTEGER NOT NULL,
+    -- Of them those with known operations or bytes. Unit: count.
+    known_calls INTEGER NOT NULL,
+    -- GPU time of all. Unit: ns.
+    gpu_time INTEGER NOT NULL,
+    -- GPU time of those with known operations or bytes. Unit: ns.
+    known_gpu_time INTEGER NOT NULL,
+    -- Floating point operations of the executions for which they are known; NULL: there are none. Unit: count.
+    flops INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    flops_gpu_time INTEGER,
+    -- Operations of matrix products among them. Unit: count.
+    matrix_flops INTEGER,
+    -- Data to move of the executions for which it is known; NULL: there is none. Unit: bytes.
+    bytes INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    bytes_gpu_time INTEGER,
+    -- Time at the GPU's peaks of the executions for which it is known; NULL: there is none. Unit: ns.
+    ideal_time INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    ideal_gpu_time INTEGER,
+    -- Part of the ideal time that operations bound. Unit: ns.
+    compute_time INTEGER,
+    -- Part that memory bounds. Unit: ns.
+    memory_time INTEGER,
+    -- Part that the bus to the host bounds. Unit: ns.
+    link_time INTEGER,
+    -- Operations of the executions on the roofline: operations and bytes known, no data over the bus or between GPUs; NULL: there are none, or they are few beside collectives. Unit: count.
+    roofline_flops INTEGER,
+    -- Their data to move. Unit: bytes.
+    roofline_bytes INTEGER,
+    -- Their GPU time. Unit: ns.
+    roofline_gpu_time INTEGER,
+    -- GPU time of the executions that move data over the bus or between GPUs. Unit: ns.
+    link_gpu_time INTEGER NOT NULL,
+    PRIMARY KEY (aggr, domain, group_name)
 ) WITHOUT ROWID;
 
 -- Ideal and actual time of ops by iteration, in an aggregation.

@@ -853,40 +853,25 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, coun
 FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
 GROUP BY e.aggr, d.name, o.op_type;
 
--- Each op meets the groups that its module is in by the module's path: comparing the names of all groups with
--- those of all ops takes the product of their numbers. Sums by module in a query of their own would read all
--- aggregations, as SQLite passes a condition on two levels of groups only to the outer one.
 CREATE VIEW view_group_efficiency AS
-WITH RECURSIVE inside (group_name, path) AS (
-    SELECT DISTINCT group_name, group_name FROM group_metrics WHERE group_name <> '_CompleteModel_'
-    UNION ALL
-    SELECT DISTINCT '_CompleteModel_', iif(group_name = '_CompleteModel_', '', group_name) FROM group_metrics
-    UNION ALL
-    SELECT coalesce(nullif(rtrim(rtrim(group_name, '/'),
-                                 replace(substr(rtrim(group_name, '/'), -2000), '/', '')), ''), '/'), path
-    FROM inside WHERE group_name NOT IN ('/', '_CompleteModel_')
-)
-SELECT e.aggr AS aggr_id, d.name AS domain_name, i.group_name, count(*) AS num_nodes,
-       sum(e.calls) AS num_calls, sum(e.gpu_time) AS gpu_time_sum,
-       sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
-       sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
-       round(coalesce(sum(e.roofline_flops) / 1000.0 / nullif(sum(e.roofline_gpu_time), 0),
-           CASE WHEN sum(e.bytes) IS NULL
-           THEN sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0) END), 6) AS tflops_per_second,
-       round(coalesce(1.0 * sum(e.roofline_bytes) / nullif(sum(e.roofline_gpu_time), 0),
-           1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0)), 6) AS gbytes_per_second,
-       round(1.0 * sum(e.roofline_flops) / nullif(sum(e.roofline_bytes), 0), 6) AS arithmetic_intensity,
-       CASE WHEN 2 * sum(e.link_gpu_time) > sum(e.gpu_time) THEN 'link'
-            WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
-            WHEN sum(e.link_time) > sum(e.memory_time) AND sum(e.link_time) > sum(e.compute_time)
-            THEN 'link' WHEN sum(e.compute_time) > sum(e.memory_time) THEN 'compute'
+SELECT e.aggr AS aggr_id, d.name AS domain_name, e.group_name, e.ops AS num_nodes,
+       e.calls AS num_calls, e.gpu_time AS gpu_time_sum, e.known_gpu_time, e.flops,
+       e.matrix_flops, e.bytes,
+       round(coalesce(e.roofline_flops / 1000.0 / nullif(e.roofline_gpu_time, 0),
+           CASE WHEN e.bytes IS NULL THEN e.flops / 1000.0 / nullif(e.flops_gpu_time, 0) END), 6)
+           AS tflops_per_second,
+       round(coalesce(1.0 * e.roofline_bytes / nullif(e.roofline_gpu_time, 0),
+           1.0 * e.bytes / nullif(e.bytes_gpu_time, 0)), 6) AS gbytes_per_second,
+       round(1.0 * e.roofline_flops / nullif(e.roofline_bytes, 0), 6) AS arithmetic_intensity,
+       CASE WHEN 2 * e.link_gpu_time > e.gpu_time THEN 'link'
+            WHEN coalesce(e.ideal_time, 0) = 0 THEN NULL
+            WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time
+            THEN 'link' WHEN e.compute_time > e.memory_time THEN 'compute'
             ELSE 'memory' END AS bound,
-       sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
-       round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
-       round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct
-FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
-CROSS JOIN inside AS i ON i.path = rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', ''))
-GROUP BY e.aggr, o.domain, i.group_name;
+       e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
+       round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct,
+       round(100.0 * e.known_gpu_time / nullif(e.gpu_time, 0), 6) AS known_pct
+FROM group_efficiency AS e JOIN domains AS d ON d.id = e.domain;
 
 CREATE VIEW view_iteration_efficiency AS
 SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, e.duration,

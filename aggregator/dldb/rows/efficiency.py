@@ -57,6 +57,8 @@ def write_efficiency(
     found = compute_efficiency(data.costs, peaks, by_op, by_iteration)
     for table in _tables(aggr, data.costs, by_op, found):
         insert_rows(connection, table)
+    if has_table(connection, "group_efficiency"):
+        connection.execute(_SUMS_OF_GROUPS, {"aggr": aggr})
     insert_rows(connection, _model_table(connection, aggr, found))
 
 
@@ -118,6 +120,32 @@ _KEPT_OF_ITERATIONS = (
 )
 SURE_SHARE = 0.8
 """Share of the GPU time without uncounted matrix products from which an MFU is not only a bound."""
+
+
+_SUMMED = (*_KEPT, *(name for name in _NULLABLE if name != "matrix_ideal_time"))
+_SUMS_OF_GROUPS = f"""
+WITH RECURSIVE inside (group_name, path) AS (
+    SELECT group_name, group_name FROM group_metrics
+    WHERE aggr = :aggr AND domain = 1 AND group_name <> '_CompleteModel_'
+    UNION ALL
+    SELECT '_CompleteModel_', iif(group_name = '_CompleteModel_', '', group_name) FROM group_metrics
+    WHERE aggr = :aggr AND domain = 1
+    UNION ALL
+    SELECT coalesce(nullif(rtrim(rtrim(group_name, '/'), replace(
+               substr(rtrim(group_name, '/'), -2000), '/', '')), ''), '/'), path
+    FROM inside WHERE group_name NOT IN ('/', '_CompleteModel_')
+),
+modules (path, ops, {", ".join(_SUMMED)}) AS MATERIALIZED (
+    SELECT rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')), count(*),
+           {", ".join(f"sum(e.{name})" for name in _SUMMED)}
+    FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op WHERE e.aggr = :aggr GROUP BY 1
+)
+INSERT INTO group_efficiency (aggr, domain, group_name, ops, {", ".join(_SUMMED)})
+SELECT :aggr, 1, i.group_name, sum(m.ops), {", ".join(f"sum(m.{name})" for name in _SUMMED)}
+FROM modules AS m CROSS JOIN inside AS i ON i.path = m.path GROUP BY i.group_name
+"""
+"""Modules are summed first, then the groups that each is in: comparing the names of all groups with
+those of all ops takes the product of their numbers."""
 
 
 def _columns(sums: dict[str, Int64]) -> dict[str, Any]:

@@ -209,6 +209,34 @@ class AggregationNotFoundError(UsageError):
     http_status = 404
 
 
+class UnknownAnswerError(UsageError):
+    """Nothing is answered at the address."""
+
+    code = "UNKNOWN_ANSWER"
+    http_status = 404
+
+
+class OpNotFoundError(UsageError):
+    """The aggregation has no op of that id."""
+
+    code = "OP_NOT_FOUND"
+    http_status = 404
+
+
+class KernelNotFoundError(UsageError):
+    """The aggregation has no kernel of that name."""
+
+    code = "KERNEL_NOT_FOUND"
+    http_status = 404
+
+
+class EventNotFoundError(UsageError):
+    """The timeline has no such event."""
+
+    code = "EVENT_NOT_FOUND"
+    http_status = 404
+
+
 class LastAggregationError(UsageError):
     """The only aggregation of a profile cannot be deleted."""
 

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
+from aggregator.answers.timeline import TILE_BINS, TimelineAnswers
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
-from aggregator.tables.timeline.timeline_api import TILE_BINS, TimelineAnswers
 from benchmarks.measured import KIB, machine
 
 FIRST_PICTURE_S = 1.0
@@ -75,7 +76,7 @@ def _ask(database: Path, folder: Path, num_tiles: int) -> dict[str, object]:
     with opened(database, time_limit_s=3600) as found:
         data = AggregationData(found, {"aggr_id": 1, "domain": "default_domain"})
         timeline = TimelineAnswers(data, folder)
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         open_s = time.process_time() - begin
         # The critical path is found when it is looked at, after a replay.
         keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] != "path"]
@@ -97,7 +98,7 @@ def _ask(database: Path, folder: Path, num_tiles: int) -> dict[str, object]:
             sizes.append(len(tile))
         begin = time.process_time()
         if num_tiles:
-            timeline.range(keys, lanes["start_ns"], lanes["stop_ns"])
+            to_plain(timeline.range(keys, lanes["start_ns"], lanes["stop_ns"]))
         return {
             "events": sum(lane["num_events"] or 0 for lane in lanes["lanes"]),
             "open_s": open_s,

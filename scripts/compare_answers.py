@@ -218,9 +218,9 @@ class _Api:
             self._answers.write(name, f"{reply.status_code}\n{text if is_text else digest}")
             return body
         if isinstance(found, dict) and "version" in found:
-            shown = json.dumps(found | {"version": ""}, indent=1)
+            shown = json.dumps(found | {"version": ""}, indent=1, sort_keys=True)
         else:
-            shown = json.dumps(found, indent=1)
+            shown = json.dumps(found, indent=1, sort_keys=True)
         self._answers.write(name, f"{reply.status_code}\n{shown}")
         return found
 

@@ -18,8 +18,9 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from aggregator.errors import InvalidValueError
+from aggregator.errors import InvalidValueError, UnknownAnswerError
 from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.request import check_parameters
 from aggregator.texts import say
 
 _LARGEST: Final = 2**62
@@ -73,16 +74,13 @@ class Answer:
     """An answer about an aggregation; its module is loaded when it is first used."""
 
     address: str  # Below an aggregation.
-    function: str  # Module of this package, and function.
-    needs_events: bool = False  # A database of NVIDIA's has no single events; a copy of it has.
+    function: str  # Module of the engine, and function.
 
     @cached_property
     def read(self) -> Callable[..., msgspec.Struct]:
         """The function."""
-        module, _, name = self.function.partition(".")
-        found: Callable[..., msgspec.Struct] = getattr(
-            import_module(f"aggregator.answers.{module}"), name
-        )
+        module, _, name = self.function.rpartition(".")
+        found: Callable[..., msgspec.Struct] = getattr(import_module(f"aggregator.{module}"), name)
         return found
 
     @cached_property
@@ -96,19 +94,29 @@ class Answer:
         return found
 
     @property
+    def shows_events(self) -> bool:
+        """Whether it is of the timeline, which is prepared in a folder that it takes."""
+        return "folder" in self._hints
+
+    @property
     def meaning(self) -> str:
         """What it answers, in the words of its function."""
         return re.split("\n\n(?:Args|Raises):", getdoc(self.read) or "")[0]
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """The parameters of the address, by name; those in braces are parts of it."""
-        return {one.name: one for one in self._declared() if one.name not in self.parts}
+        """The query parameters of the address, by name."""
+        return {parameter.name: parameter for parameter in self._declared()}
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The names in braces of the address."""
-        return tuple(_PART.findall(self.address))
+        """The parts of the address that the function takes; others choose the aggregation's op."""
+        return tuple(name for name in _PART.findall(self.address) if name in self._hints)
+
+    def match(self, address: str) -> dict[str, str | int] | None:
+        """Return the parts of an address; None: it is of another answer."""
+        found = re.fullmatch(_PART.sub(r"(?P<\1>.+)", self.address), address)
+        return None if found is None else dict(found.groupdict())
 
     def _declared(self) -> Iterator[Parameter]:
         defaults = self.read.__kwdefaults__ or {}
@@ -145,18 +153,28 @@ class Answer:
                 values[name] = {key: values.pop(key) for key in note if key in values}
         return values
 
-    def ask(self, data: AggregationData, params: Mapping[str, str], **more: Any) -> msgspec.Struct:
-        """Answer a request.
 
-        Args:
-            data: The aggregation.
-            params: Query parameters, as text.
-            more: Parts of the address, and what else the function takes.
+def ask(data: AggregationData, address: str, params: Mapping[str, str]) -> msgspec.Struct:
+    """Answer a request by its address, as a viewer does.
 
-        Raises:
-            DlprofError: A parameter does not fit, or there is no answer.
-        """
-        return self.read(data, **self.arguments(params), **more)
+    Args:
+        data: The aggregation.
+        address: Below the aggregation: ``critical-path``, ``ops/CONV2D_1/calls``.
+        params: Query parameters.
+
+    Raises:
+        DlprofError: There is no such answer or parameter, or it cannot be given.
+    """
+    for answer in ANSWERS.values():
+        found = answer.match(address)
+        if found is not None:
+            check_parameters(params, answer.parameters)
+            parts = {name: found.pop(name) for name in answer.parts}
+            return answer.read(data.narrowed(found), **answer.arguments(params), **parts)
+    raise UnknownAnswerError(
+        say("There is no answer '{name}'.", name=address),
+        hint=say("Known: {names}.", names=", ".join(ANSWERS)),
+    )
 
 
 def _plain_type(hint: Any) -> type:
@@ -168,12 +186,24 @@ def _plain_type(hint: Any) -> type:
 
 
 _DECLARED: Final[Iterable[Answer]] = (
-    Answer("can-replay", "replay.read_can_replay"),
-    Answer("critical-path", "replay.read_critical_path"),
-    Answer("op-sensitivity", "replay.read_op_sensitivity"),
-    Answer("what-if", "replay.read_what_if"),
-    Answer("what-if/changes", "replay.read_changes"),
-    Answer("stragglers", "replay.read_stragglers"),
+    Answer("verdict", "tables.verdict.read_verdict"),
+    Answer("recommendations", "answers.summaries.read_recommendations"),
+    Answer("top-kernels", "answers.summaries.read_top_kernels"),
+    Answer("kernels/{kernel}/launches", "answers.calls.read_kernel_launches"),
+    Answer("ops/{op_id}/calls", "answers.calls.read_op_calls"),
+    Answer("memory", "answers.gpu_memory.read_memory_summary"),
+    Answer("memory/curve", "answers.gpu_memory.read_memory_curve"),
+    Answer("memory/alive", "answers.gpu_memory.read_memory_alive"),
+    Answer("timeline", "answers.timeline.read_lanes"),
+    Answer("timeline/range", "answers.timeline.read_range"),
+    Answer("timeline/hits", "answers.timeline.read_hits"),
+    Answer("timeline/event", "answers.timeline.read_event"),
+    Answer("can-replay", "answers.replay.read_can_replay"),
+    Answer("critical-path", "answers.replay.read_critical_path"),
+    Answer("op-sensitivity", "answers.replay.read_op_sensitivity"),
+    Answer("what-if", "answers.replay.read_what_if"),
+    Answer("what-if/changes", "answers.replay.read_changes"),
+    Answer("stragglers", "answers.replay.read_stragglers"),
 )
 ANSWERS: Final[Mapping[str, Answer]] = {one.address: one for one in _DECLARED}
 """Each answer at its address below an aggregation."""

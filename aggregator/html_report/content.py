@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from aggregator.answers.registry import ANSWERS
 from aggregator.html_report.encoding import Strings, encode_rows
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.addresses import OBJECTS, WHOLE_TABLES
 from aggregator.tables.declared.iterations import ITERATIONS
@@ -17,8 +19,8 @@ from aggregator.tables.plotly import MAX_BARS, Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, distinct_values, iter_rows
-from aggregator.tables.verdict import read_verdict
 
+_PANELS = ("recommendations", "top-kernels", "verdict")
 ROWS = 1_000  # Rows of each table; the page has a note if there are more.
 #: Launches of an iteration: the table shows ROWS of them, those of one op are chosen out of all.
 _LAUNCHES = 5_000
@@ -52,12 +54,8 @@ class Part:
 def read_objects(data: AggregationData) -> dict[str, Any]:
     """The panels, by their address in the API."""
     objects: dict[str, Any] = {name: data.read_object(spec) for name, spec in OBJECTS.items()}
-    findings = data.recommendations()
-    objects["recommendations"] = {"count": len(findings), "results": findings}
     objects["top-ops"] = data.top_ops()
-    objects["top-kernels"] = data.top_kernels()
-    objects["verdict"] = read_verdict(data)
-    return objects
+    return objects | {name: to_plain(ANSWERS[name].read(data)) for name in _PANELS}
 
 
 def read_figures(data: AggregationData) -> dict[str, Any]:

@@ -141,7 +141,8 @@ class RankReport:
 
     def document(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        return to_plain(self.answer())
+        found: dict[str, Any] = to_plain(self.answer())
+        return found
 
 
 def rank_prediction(

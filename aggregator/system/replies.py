@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from aggregator.texts import ENGLISH, Text, translate
+from aggregator.texts import Text, translate
 
 
 def doc(meaning: str, *, least: int | None = None, most: int | None = None) -> msgspec.Meta:
@@ -15,10 +15,21 @@ def doc(meaning: str, *, least: int | None = None, most: int | None = None) -> m
     return msgspec.Meta(description=meaning, ge=least, le=most)
 
 
-def to_plain(reply: msgspec.Struct) -> dict[str, Any]:
-    """Return a reply as dictionaries, lists and plain values, in English."""
-    found: dict[str, Any] = msgspec.to_builtins(reply, enc_hook=message_encoder(ENGLISH))
-    return found
+Unknown: TypeAlias = Annotated[
+    dict[str, str], doc("Why a field is null, by the field's name; * stands for all of them.")
+]
+
+
+def to_plain(reply: Any) -> Any:
+    """Return a reply as dictionaries, lists and plain values; messages stay translatable."""
+    if isinstance(reply, msgspec.Struct):
+        fields = ((name, getattr(reply, name)) for name in reply.__struct_fields__)
+        return {name: to_plain(value) for name, value in fields if value is not msgspec.UNSET}
+    if isinstance(reply, Mapping):
+        return {name: to_plain(value) for name, value in reply.items()}
+    if isinstance(reply, list | tuple):
+        return [to_plain(item) for item in reply]
+    return reply
 
 
 def message_encoder(language: str) -> Callable[[Any], str]:

@@ -9,7 +9,6 @@ from typing import Any
 from aggregator.errors import DatabaseError
 from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.connection import ProfileDatabase
-from aggregator.tables.declared.kernels import MERGED_KERNELS
 from aggregator.tables.declared.ops import OPS, TOP_OPS
 from aggregator.tables.declared.timeline import EVENTS_VIEW
 from aggregator.tables.events_view import provide_events
@@ -27,12 +26,8 @@ from aggregator.tables.sql import (
     resolve_columns,
 )
 from aggregator.texts import say
-from aggregator.texts.recognition import recognized
 
 _NO_ROW = say("Nothing was aggregated for this domain.")
-_RECOMMENDATIONS = "view_expert_systems"
-#: The database names a script function. It is looked up among the views of the page, never run.
-_DRILL_DOWNS = {"ShowBadDataTypeOps": "bad-data-type-ops"}
 
 
 @dataclass(frozen=True)
@@ -68,17 +63,6 @@ class AggregationData:
         table = self.bind(OPS)
         rows = read_page(table, query, self.database)
         return list_reply(query, len(rows), rows) | {"unknown": table.unknown}
-
-    def top_kernels(self) -> dict[str, Any]:
-        """The kernels with the most GPU time, by full name over all ops; short names elsewhere."""
-        query = parse_list_query(MERGED_KERNELS, {"page_size": str(TOP_OPS)})
-        table = self.bind(MERGED_KERNELS)
-        keys = (
-            *("readable_name", "kernel_long_name", "kernel_name", "uses_tc", "num_calls"),
-            *("gpu_time_ns", "num_ops", "share_pct"),
-        )
-        count, rows = read_counted_page(table, query, self.database)
-        return {"count": count, "results": [{key: row[key] for key in keys} for row in rows]}
 
     def rows(
         self, spec: TableSpec, params: Mapping[str, str] | None = None, limit: int = -1
@@ -129,34 +113,6 @@ class AggregationData:
                 unknown |= {field.name: _NO_ROW for field in known}
         reply = _nest({field.name: values.get(field.name) for field in spec.fields})
         return reply | {"unknown": unknown}
-
-    def recommendations(self) -> list[dict[str, Any]]:
-        """Findings of DLProf's detectors, in the order in which they were stored."""
-        view, database = _RECOMMENDATIONS, self.database
-        if not database.has(view):
-            return []
-        detector = "exp_sys_id" if database.has(view, "exp_sys_id") else "NULL"
-        sql = (
-            "SELECT problem, recommendation, javascript_function, javascript_args, "  # noqa: S608
-            f"{detector} FROM {view} WHERE aggr_id = :aggr_id"
-        )
-        rows = database.rows(sql, self.params)
-        return [
-            {
-                "id": index,
-                "detector": name,
-                "problem": self._stored_sentence(problem),
-                "recommendation": self._stored_sentence(recommendation),
-                "drill_down": _DRILL_DOWNS.get(function or ""),
-                "drill_down_args": as_text(args) or None,
-            }
-            for index, (problem, recommendation, function, args, name) in enumerate(rows, start=1)
-        ]
-
-    def _stored_sentence(self, value: Any) -> str:
-        """A stored sentence in a form that can be translated; empty if there is none."""
-        text = as_text(value) or ""
-        return self.database.texts.get(text, text) if self.database.is_ours else recognized(text)
 
     def _why_missing(self, field: Field) -> str:
         """Why the database does not have a value; empty if it does."""

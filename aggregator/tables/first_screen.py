@@ -44,7 +44,7 @@ def read_first_screen(data: AggregationData) -> dict[str, Any]:
         "between_steps": _between(summary),
         "gpu": _gpu(data, None if step is None else step["mean_ns"]),
         "names": _names(ops),
-        "verdict": {"text": verdict["sentence"], "finding": verdict["advice"]},
+        "verdict": {"text": verdict.sentence, "finding": verdict.advice},
         "findings": [_finding(row) for row in found],
         "limits": [],
         "top_ops": _top_ops(ops, summary),

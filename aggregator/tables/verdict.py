@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Struct
 
 from aggregator.advice.verdict import (
     FirstFinding,
@@ -13,9 +15,9 @@ from aggregator.advice.verdict import (
     Roofline,
     StepShares,
     Symptoms,
-    Verdict,
     limiting_factor,
 )
+from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.efficiency import EFFICIENCY
@@ -30,8 +32,19 @@ _NEEDED = ("tc_pct", "non_tc_pct", "memory_pct", "cpu_pct", "other_pct")
 _IDLE = ("io_pct", "cpu_pct", "other_pct")
 
 
-def read_verdict(data: AggregationData) -> dict[str, Any]:
-    """The verdict as the API replies it."""
+class Verdict(Struct, kw_only=True):
+    """What limits a step."""
+
+    limit: Limit
+    sentence: Annotated[str, doc("The verdict in one sentence; for an unknown one the reason.")]
+    share_pct: Annotated[float | None, doc("Share of the step it is based on.")]
+    advice: Annotated[str | None, doc("Name of the advice that explains it.")]
+    is_corrected: Annotated[bool, doc("Whether it is that of the step without profiling.")]
+    pace: Annotated[str | None, doc("That the CPU runs ahead of the GPU, if it does.")]
+
+
+def read_verdict(data: AggregationData) -> Verdict:
+    """The verdict; ``unknown`` with the reason as its sentence where nothing is clear."""
     summary = data.read_object(PERFORMANCE_SUMMARY)
     profiled = Symptoms(
         shares=_shares(data.read_object(RESOURCE_USAGE)),
@@ -45,11 +58,19 @@ def read_verdict(data: AggregationData) -> dict[str, Any]:
         path=_path(data),
     )
     bare = _without_profiling(profiled, summary)
-    reply = _reply(limiting_factor(profiled if bare is None else bare)) | {"pace": _pace(data)}
-    if bare is None or reply["limit"] == Limit.UNKNOWN:
-        return reply
-    sentence = say("Without profiling: {sentence}", sentence=reply["sentence"])
-    return {**reply, "sentence": sentence, "is_corrected": True}
+    found = limiting_factor(profiled if bare is None else bare)
+    is_corrected = bare is not None and found.limit != Limit.UNKNOWN
+    sentence = found.sentence
+    if is_corrected:
+        sentence = say("Without profiling: {sentence}", sentence=sentence)
+    return Verdict(
+        limit=found.limit,
+        sentence=sentence,
+        share_pct=found.share_pct,
+        advice=found.advice,
+        is_corrected=is_corrected,
+        pace=_pace(data),
+    )
 
 
 def _pace(data: AggregationData) -> str | None:
@@ -71,16 +92,6 @@ def _pace(data: AggregationData) -> str | None:
         launched=f"{launched / 1e6:.1f}",
         length=f"{length / 1e6:.1f}",
     )
-
-
-def _reply(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "limit": str(verdict.limit),
-        "sentence": verdict.sentence,
-        "share_pct": verdict.share_pct,
-        "advice": verdict.advice,
-        "is_corrected": False,
-    }
 
 
 def _without_profiling(profiled: Symptoms, summary: Mapping[str, Any]) -> Symptoms | None:

@@ -12,6 +12,7 @@ from aggregator.answers.replay import (
     read_stragglers,
     read_what_if,
 )
+from aggregator.answers.timeline import MOST_LANES, TimelineAnswers
 from aggregator.compare.document import to_document
 from aggregator.compare.sides import Source, compare_files
 from aggregator.errors import InvalidValueError
@@ -27,7 +28,6 @@ from aggregator.tables.request import check_parameters, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, iter_rows
 from aggregator.tables.timeline.events import Category
-from aggregator.tables.timeline.timeline_api import TimelineAnswers
 from aggregator.tables.verdict import read_verdict
 from profiler_cli.assistants.answers import Answer, as_columns, known_values
 from profiler_cli.assistants.profiles import Profiles, Scope
@@ -85,7 +85,7 @@ def summarize(scope: Scope) -> Answer:
         for row in data.rows(ADVICE, {"status__in": "found"}, limit=5)
     ]
     return {
-        "verdict": read_verdict(data),
+        "verdict": to_plain(read_verdict(data)),
         "step": summary,
         "share_of_step": usage,
         "advice": advice,
@@ -249,15 +249,15 @@ def timeline_range(
     """
     timeline = TimelineAnswers(scope.data)
     lanes = timeline.lanes()
-    if lanes["start_ns"] is None:
-        reason = next(iter(lanes["unknown"].values()), "The profile holds no events.")
+    if lanes.start_ns is None or lanes.stop_ns is None:
+        reason = next(iter(lanes.unknown.values()), "The profile holds no events.")
         raise InvalidValueError(str(reason))
-    low = lanes["start_ns"] if start_ns is None else start_ns
-    high = lanes["stop_ns"] if stop_ns is None else stop_ns
+    low = lanes.start_ns if start_ns is None else start_ns
+    high = lanes.stop_ns if stop_ns is None else stop_ns
     if iteration is not None:
         low, high = _bounds(scope, iteration)
-    keys = [lane["key"] for lane in lanes["lanes"]][:500]
-    found = timeline.range(keys, low, high)
+    keys = [lane.key for lane in lanes.lanes][:MOST_LANES]
+    found = to_plain(timeline.range(keys, low, high))
     for one in found["categories"]:
         one["category"] = Category(one["category"]).name.lower().replace("_", " ")
     return {**found, "link": scope.link("timeline", range=f"{low}-{high}")}

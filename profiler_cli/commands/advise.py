@@ -151,7 +151,7 @@ def format_verdict(path: Path, aggr_id: int) -> str:
 
     with opened(path, time_limit_s=time_limit_s(path)) as database:
         data = AggregationData(database, {"aggr_id": aggr_id, "domain": domains(database)[0]})
-        return f"{read_verdict(data)['sentence']}.\n"
+        return f"{read_verdict(data).sentence}.\n"
 
 
 def format_best(path: Path, aggr_id: int) -> str:

@@ -43,4 +43,4 @@ def test_the_verdict_is_the_first_finding(
 
         verdict = read_verdict(data)
 
-    assert (verdict["limit"], verdict["advice"]) == (limit, advice)
+    assert (verdict.limit, verdict.advice) == (limit, advice)

@@ -10,7 +10,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from aggregator.tables.calls import MAX_BINS, bins
+from aggregator.answers.calls import MAX_BINS, bins
+from aggregator.system.replies import to_plain
 from tests.contract.client import ApiClient, Served
 
 SOME = 200
@@ -114,7 +115,7 @@ def test_unknown_kernels_and_ops_are_not_found(api: ApiClient, served: Served) -
     "durations", [[], [0], [5], [5, 5, 5], [1, 2], [0, 0, 7, 8], [1, 10**9], list(range(1, 5000))]
 )
 def test_every_duration_is_in_one_bin(durations: list[int]) -> None:
-    found = bins(np.array(durations, dtype=np.int64))
+    found = [to_plain(bar) for bar in bins(np.array(durations, dtype=np.int64))]
     assert len(found) <= MAX_BINS + 1
     for place, one in enumerate(found):
         is_closed = place == len(found) - 1 or one["stop_ns"] == 0

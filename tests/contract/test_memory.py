@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from django.conf import LazySettings
 
+from aggregator.answers import gpu_memory
 from aggregator.dldb.memory_reader import read_overviews, read_recordings
 from aggregator.metrics.memory import overview
-from aggregator.tables import gpu_memory
 from aggregator.tables.declared.profile import profile_id
 from dlprof_client import compare_memory, connect
 from profiler_cli.dlprof import main

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.answers.timeline import TILE_BINS, TimelineAnswers
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.counts import QueryCache
@@ -22,7 +24,6 @@ from aggregator.tables.timeline.items import Items
 from aggregator.tables.timeline.levels import lane_levels, shown_items
 from aggregator.tables.timeline.nesting import disjoint_sets
 from aggregator.tables.timeline.stored import StoredTimeline
-from aggregator.tables.timeline.timeline_api import TILE_BINS, TimelineAnswers
 from tests.conftest import ProfileFactory
 
 PROFILES = ("pytorch_resnet50_amp", "ddp2_resnet50_amp", "simple_no_nvtx", "nvtx_domains")
@@ -65,7 +66,7 @@ def test_each_event_is_in_the_tile_in_which_it_begins(name: str, imported: Profi
         closing(sqlite3.connect(imported(name))) as connection,
     ):
         timeline = TimelineAnswers(data)
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         length = lanes["stop_ns"] - lanes["start_ns"]
         for shift in range((length // TILE_BINS).bit_length() + 1):
             number = random.randint(0, length // (TILE_BINS << shift))
@@ -86,7 +87,7 @@ def test_tiles_are_small_and_those_of_a_grid_hold_every_event_once(
 ) -> None:
     with opened_data(imported("pytorch_resnet50_amp")) as data:
         timeline = TimelineAnswers(data)
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         length = lanes["stop_ns"] - lanes["start_ns"]
         shift = (length // (20 * TILE_BINS)).bit_length()
         for lane in lanes["lanes"]:
@@ -103,7 +104,7 @@ def test_tiles_are_small_and_those_of_a_grid_hold_every_event_once(
 
 def whole_tile(timeline: TimelineAnswers, keys: list[str]) -> bytes:
     """All events of some lanes, in one tile."""
-    lanes = timeline.lanes()
+    lanes = to_plain(timeline.lanes())
     shift = ((lanes["stop_ns"] - lanes["start_ns"]) // TILE_BINS).bit_length()
     return timeline.tiles(keys, shift, 0)
 
@@ -130,10 +131,10 @@ def test_a_kept_timeline_answers_as_a_new_one_and_a_damaged_one_is_made_anew(
         monkeypatch.setattr("aggregator.tables.timeline.prepared._prepared", remembered)
         with opened_data(database) as data:
             timeline = TimelineAnswers(data, folder)
-            lanes = timeline.lanes()
+            lanes = to_plain(timeline.lanes())
             keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] != "path"]
             bounds = lanes["start_ns"], lanes["stop_ns"]
-            return [lanes, whole_tile(timeline, keys), timeline.range(keys, *bounds)]
+            return [lanes, whole_tile(timeline, keys), to_plain(timeline.range(keys, *bounds))]
 
     expected = answers(None)
     assert answers(tmp_path) == expected
@@ -195,11 +196,11 @@ def test_the_totals_of_a_range_are_those_of_the_rows(imported: ProfileFactory) -
     database = imported("pytorch_resnet50_amp")
     with opened_data(database) as data, closing(sqlite3.connect(database)) as connection:
         timeline = TimelineAnswers(data)
-        keys = [lane["key"] for lane in timeline.lanes()["lanes"] if lane["kind"] != "path"]
+        keys = [lane.key for lane in timeline.lanes().lanes if lane.kind != "path"]
         low, high = connection.execute(
             "SELECT start, (start + stop) / 2 FROM iterations WHERE aggr = 1 AND iter_value = 12"
         ).fetchone()
-        found = timeline.range(keys, low, high)
+        found = to_plain(timeline.range(keys, low, high))
         bounds = {"low": low, "high": high}
         expected = connection.execute(
             "SELECT o.op_id, count(*), sum(min(w.stop, :high) - max(w.start, :low)) FROM ("
@@ -244,7 +245,7 @@ def test_the_lane_of_advice_has_the_work_that_its_evidence_names(imported: Profi
     compared: set[str] = set()
     with opened_data(database) as data, closing(sqlite3.connect(database)) as connection:
         timeline = TimelineAnswers(data)
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         found = connection.execute("SELECT advice, evidence FROM advice WHERE status = 'found'")
         for advice, evidence in found.fetchall():
             keys = [

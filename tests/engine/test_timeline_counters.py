@@ -15,14 +15,15 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as PerfettoTrace
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
+from aggregator.answers.timeline import TILE_BINS, TimelineAnswers
 from aggregator.options import ImportOptions
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.system.progress import NullProgress
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.timeline.events import Events
 from aggregator.tables.timeline.perfetto import write_trace
-from aggregator.tables.timeline.timeline_api import TILE_BINS, TimelineAnswers
 from tests.builders import Trace, analyze_file
 
 START_UTC_NS = 1_700_000_000_000_000_000
@@ -85,7 +86,7 @@ def _samples(database: Path, shift: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         timeline = TimelineAnswers(
             AggregationData(dldb, {"aggr_id": 1, "domain": "default_domain"})
         )
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         for lane in lanes["lanes"]:
             if lane["kind"] != "counter":
                 continue

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aggregator.answers.timeline import TimelineAnswers
 from aggregator.errors import InvalidValueError
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.timeline import TIMELINE_EVENTS
 from aggregator.tables.timeline.hits import Selection
-from aggregator.tables.timeline.timeline_api import TimelineAnswers
+from aggregator.tables.timeline.range_totals import RangeIterations
 from tests.conftest import ProfileFactory
 from tests.engine.test_timeline import tile_columns, whole_tile
 
@@ -55,14 +57,14 @@ def test_an_op_selects_all_its_work(database: Path) -> None:
     )
     with answers(database) as timeline:
         for op, count, time_ns, first_ns, longest_ns in top:
-            found = timeline.hits(Selection(op=op), None, None)
+            found = to_plain(timeline.hits(Selection(op=op), None, None))
             assert (found["count"], found["time_ns"]) == (count, time_ns)
             assert found["first"]["start_ns"] == first_ns
             assert found["longest"]["duration_ns"] == longest_ns
             assert sum(lane["num_events"] for lane in found["lanes"]) == count
             shown = 0
             keys = [lane["key"] for lane in found["lanes"]]
-            lanes = timeline.lanes()
+            lanes = to_plain(timeline.lanes())
             shift = ((lanes["stop_ns"] - lanes["start_ns"]) // 512).bit_length()
             for number in range(2):
                 tile = timeline.tiles(keys, shift, number, Selection(op=op))
@@ -87,16 +89,16 @@ def test_a_search_steps_through_its_events_in_order(database: Path) -> None:
         " WHERE o.domain = 1) WHERE name LIKE '%gemm%' OR op_id LIKE '%gemm%'"
     )
     with answers(database) as timeline:
-        found = timeline.hits(Selection(search="GEMM"), None, None)
+        found = to_plain(timeline.hits(Selection(search="GEMM"), None, None))
         assert found["count"] == query(database, names)[0][0]
         starts = []
         for number in range(min(found["count"], 20)):
-            event = timeline.hits(Selection(search="GEMM"), None, number)["event"]
+            event = to_plain(timeline.hits(Selection(search="GEMM"), None, number))["event"]
             assert event["number"] == number
             starts.append(event["start_ns"])
         assert starts == sorted(starts)
         if starts:
-            after = timeline.hits(Selection(search="GEMM"), starts[-1], None)["event"]
+            after = to_plain(timeline.hits(Selection(search="GEMM"), starts[-1], None))["event"]
             assert after["start_ns"] == starts[-1]
 
 
@@ -109,23 +111,23 @@ def test_kernels_are_selected_by_their_full_name_and_by_iteration(imported: Prof
     )
     with answers(database) as timeline:
         for name, count, time_ns in rows:
-            found = timeline.hits(Selection(kernel=name), None, None)
+            found = to_plain(timeline.hits(Selection(kernel=name), None, None))
             assert (found["count"], found["time_ns"]) == (count, time_ns)
         ((low, high),) = query(
             database, "SELECT start, stop FROM iterations WHERE aggr = 2 AND iter_value = 12"
         )
         name = rows[0][0]
-        found = timeline.hits(Selection(kernel=name, iteration="12"), None, None)
+        found = to_plain(timeline.hits(Selection(kernel=name, iteration="12"), None, None))
         within = (
             "SELECT count(*) FROM kernels AS k JOIN kernel_names AS n ON n.id = k.name"
             " WHERE n.long_name = ? AND k.start >= ? AND k.start < ?"
         )
         assert [(found["count"],)] == query(database, within, name, low, high)
         with pytest.raises(InvalidValueError):
-            timeline.hits(Selection(kernel=name, iteration="9999"), None, None)
+            to_plain(timeline.hits(Selection(kernel=name, iteration="9999"), None, None))
         with pytest.raises(InvalidValueError):
-            timeline.hits(Selection(kernel=name), None, 10**9)
-        assert timeline.hits(Selection(kernel="none of these"), None, None)["count"] == 0
+            to_plain(timeline.hits(Selection(kernel=name), None, 10**9))
+        assert to_plain(timeline.hits(Selection(kernel="none of these"), None, None))["count"] == 0
 
 
 def test_an_event_knows_its_launch_op_and_partner(imported: ProfileFactory) -> None:
@@ -138,8 +140,8 @@ def test_an_event_knows_its_launch_op_and_partner(imported: ProfileFactory) -> N
             " ORDER BY gpu_time_sum DESC LIMIT 3",
         )
         for op, forward in backward:
-            hit = timeline.hits(Selection(op=op), None, None)["longest"]
-            event = timeline.event(hit["lane"], hit["start_ns"], hit["row_id"])
+            hit = to_plain(timeline.hits(Selection(op=op), None, None))["longest"]
+            event = to_plain(timeline.event(hit["lane"], hit["start_ns"], hit["row_id"]))
             assert event is not None
             kernel = query(
                 database,
@@ -158,13 +160,13 @@ def test_an_event_knows_its_launch_op_and_partner(imported: ProfileFactory) -> N
             assert related["op"]["op_id"] == op
             assert related["forward"]["op_id"] == forward
             # And back: the call launched this kernel, the forward op has this backward one.
-            again = timeline.event(call["lane"], call["start_ns"], call["row_id"])
+            again = to_plain(timeline.event(call["lane"], call["start_ns"], call["row_id"]))
             assert again is not None
             assert ("launched", hit["row_id"]) in [
                 (one["relation"], one["row_id"]) for one in again["related"]
             ]
             first = related["forward"]
-            partner = timeline.event(first["lane"], first["start_ns"], first["row_id"])
+            partner = to_plain(timeline.event(first["lane"], first["start_ns"], first["row_id"]))
             assert partner is not None
             assert op in [
                 one["op_id"] for one in partner["related"] if one["relation"] == "backward"
@@ -174,16 +176,16 @@ def test_an_event_knows_its_launch_op_and_partner(imported: ProfileFactory) -> N
 
 def test_events_that_are_none_are_not_found(imported: ProfileFactory) -> None:
     with answers(imported("simple_no_nvtx")) as timeline:
-        lane = next(one["key"] for one in timeline.lanes()["lanes"] if one["kind"] == "work")
-        assert timeline.event(lane, 5, 1) is None
+        lane = next(lane.key for lane in timeline.lanes().lanes if lane.kind == "work")
+        assert to_plain(timeline.event(lane, 5, 1)) is None
         with pytest.raises(InvalidValueError):
-            timeline.event("none", 5, 1)
+            to_plain(timeline.event("none", 5, 1))
 
 
 def test_idle_time_is_what_no_work_covers(database: Path) -> None:
     devices = query(database, "SELECT DISTINCT device, process FROM kernels")
     with answers(database) as timeline:
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         idle = {one["key"]: one["busy_ns"] for one in lanes["lanes"] if one["kind"] == "idle"}
         for device, process in devices:
             spans = query(
@@ -214,7 +216,7 @@ def test_idle_time_is_what_no_work_covers(database: Path) -> None:
 def test_the_critical_path_fills_the_steady_steps(imported: ProfileFactory) -> None:
     database = imported("pytorch_resnet50_amp")
     with answers(database) as timeline:
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         assert any(lane["kind"] == "path" for lane in lanes["lanes"])
         path = tile_columns(whole_tile(timeline, ["path.0"]))
         low, high, first, last = query(
@@ -224,7 +226,8 @@ def test_the_critical_path_fills_the_steady_steps(imported: ProfileFactory) -> N
         )[0]
         # Launch latencies and gaps have no event of their own.
         assert 0.5 * (high - low) < path["busy"].sum() <= 1.1 * (high - low)
-        assert timeline.range(None, low, high)["iterations"] == {"first": first, "last": last}
+        iterations = timeline.range(None, low, high).iterations
+        assert iterations == RangeIterations(first, last)
 
 
 def test_the_table_has_every_event(imported: ProfileFactory) -> None:
@@ -286,7 +289,7 @@ def test_bad_input_is_shown_and_nothing_is_lost(changed: Path, statements: list[
     sums = " + ".join(f"(SELECT count(*) FROM {table})" for table in tables)
     ((count,),) = query(changed, f"SELECT {sums}")
     with answers(changed) as timeline:
-        lanes = timeline.lanes()
+        lanes = to_plain(timeline.lanes())
         own = {
             lane["key"]: lane["num_events"]
             for lane in lanes["lanes"]
@@ -298,7 +301,7 @@ def test_bad_input_is_shown_and_nothing_is_lost(changed: Path, statements: list[
         some = list(own)[:500]
         shown = tile_counts(timeline.tiles(some, (length // 512).bit_length(), 0)) if some else 0
         assert shown == sum(own[key] for key in some)
-        totals = timeline.range(None, lanes["start_ns"], lanes["stop_ns"] + 1)
+        totals = to_plain(timeline.range(None, lanes["start_ns"], lanes["stop_ns"] + 1))
         assert totals["num_events"] >= count
 
 

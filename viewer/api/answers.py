@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from aggregator.answers.registry import ANSWERS, Answer, Parameter
 from viewer.api.schema import DOMAIN, ResourceView, query
-from viewer.api.scope import open_event_scope, open_scope
+from viewer.api.scope import open_event_scope, open_scope, timeline_folder
 from viewer.api.structs import reference
 
 _TYPES = {bool: "string", int: "integer", str: "string"}
@@ -42,7 +42,10 @@ class AnswerView(ResourceView):
     def get(self, request: Request, **parts: Any) -> Response:
         """Answer the request."""
         arguments = self.answer.arguments(request.query_params.dict())
-        opened = open_event_scope if self.answer.needs_events else open_scope
+        arguments |= {name: parts[name] for name in self.answer.parts}
+        if self.answer.shows_events:
+            arguments["folder"] = timeline_folder()
+        opened = open_event_scope if self.answer.shows_events else open_scope
         with opened(request, parts) as scope:
             return Response(self.answer.read(scope.data, **arguments))
 

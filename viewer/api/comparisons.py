@@ -11,6 +11,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.answers.gpu_memory import MemoryDifferences, read_memory_difference
 from aggregator.compare.document import to_document
 from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.facts import program_of
@@ -34,7 +35,7 @@ from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
 from viewer.api.figures import check_figure, one_of
 from viewer.api.schema import ResourceView, list_parameters, page_of, query
-from viewer.api.scope import environment, registry
+from viewer.api.scope import environment, open_profile, registry
 from viewer.api.serializers.comparisons import (
     CompareModulesSerializer,
     ComparisonSerializer,
@@ -43,7 +44,8 @@ from viewer.api.serializers.comparisons import (
     NumberedCompareRowSerializer,
     RowSamplesSerializer,
 )
-from viewer.api.serializers.figures import FigureSerializer
+from viewer.api.serializers.shared import FigureSerializer
+from viewer.api.structs import reference
 from viewer.profiles.registry import ServedProfile
 from viewer.profiles.summary import describe
 
@@ -142,6 +144,29 @@ class CompareFigureView(ResourceView):
         comparison = _comparison(request)
         row = _row(request, comparison) if name == "row" else 0
         return Response(draw(comparison, name, row, theme))
+
+
+class CompareMemoryView(ResourceView):
+    """Why the peak of one recording is higher than that of another."""
+
+    query_names = ("base", "new")
+
+    @extend_schema(
+        parameters=[
+            query("base", "Profile of the base; @AGGREGATION is ignored.", required=True),
+            query("new", "Profile of the new side, likewise.", required=True),
+        ],
+        responses={200: reference(MemoryDifferences)},
+    )
+    def get(self, request: Request) -> Response:
+        """For each GPU that both record: its peaks by kind and by module and op.
+
+        The differences of the kinds, and those of the owners, add up to that of the peaks.
+        """
+        sides = (request.query_params.get(name, "") for name in self.query_names)
+        base, new = (side.partition("@")[0] for side in sides)
+        with open_profile(base) as (_, before), open_profile(new) as (_, after):
+            return Response(read_memory_difference(before, after))
 
 
 class CompareRowView(ResourceView):

@@ -1,4 +1,4 @@
-"""What is computed from the tables of an aggregation: its verdict and its figures."""
+"""The figures of an aggregation."""
 
 from __future__ import annotations
 
@@ -15,29 +15,16 @@ from aggregator.tables import figures
 from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
 from aggregator.tables.plotly import MAX_BARS, Theme
 from aggregator.tables.request import check_parameters
-from aggregator.tables.verdict import read_verdict
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_scope
-from viewer.api.serializers.figures import FigureSerializer, VerdictSerializer
+from viewer.api.serializers.shared import FigureSerializer
 from viewer.errors import ViewerError
 
 _COMMON = ("domain", "theme")
 _ZOOM = ("start", "stop", "view", "max_bars")
 _VIEWS = ("all", "profiled")
 MOST_BARS = 1_000  # A figure of so many takes up to a megabyte.
-
-
-class VerdictView(ResourceView):
-    """What limits a step, in one sentence."""
-
-    query_names = ("domain",)
-
-    @extend_schema(parameters=[DOMAIN], responses=VerdictSerializer)
-    def get(self, request: Request, **parts: Any) -> Response:
-        """The verdict; ``unknown`` with the reason as its sentence where nothing is clear."""
-        with open_scope(request, parts) as scope:
-            return Response(read_verdict(scope.data))
 
 
 class FigureView(ResourceView):

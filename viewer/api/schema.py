@@ -23,6 +23,7 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
+from aggregator.answers.gpu_memory import MemoryDifferences
 from aggregator.answers.registry import ANSWERS
 from aggregator.errors import InvalidValueError
 from aggregator.tables.declared.addresses import TABLES
@@ -296,7 +297,7 @@ def finish(result: dict[str, Any], **_: object) -> dict[str, Any]:
         for operation in operations.values():
             operation["responses"] |= {"4XX": reply, "5XX": reply}
     schemas = result["components"]["schemas"]
-    schemas |= components(answer.reply for answer in ANSWERS.values())
+    schemas |= components((*(answer.reply for answer in ANSWERS.values()), MemoryDifferences))
     for spec in TABLES.values():
         if not spec.lead or spec is ITERATION_OP_KERNELS:
             continue

@@ -21,10 +21,16 @@ def components(replies: Iterable[type[msgspec.Struct]]) -> dict[str, Any]:
     _, found = msgspec.json.schema_components(replies, ref_template=_COMPONENT)
     enumerations = {name: schema for name, schema in found.items() if "enum" in schema}
     return {
-        name: _tidy(schema, enumerations)
+        name: _tidy(schema | {"required": _always(schema)}, enumerations)
         for name, schema in found.items()
         if name not in enumerations
     }
+
+
+def _always(schema: dict[str, Any]) -> list[str]:
+    """Return the fields that every reply has: those with a default are written, too."""
+    fields = schema["properties"].items()
+    return [name for name, field in fields if name in schema["required"] or "default" in field]
 
 
 def _tidy(schema: Any, enumerations: dict[str, Any]) -> Any:
@@ -36,7 +42,11 @@ def _tidy(schema: Any, enumerations: dict[str, Any]) -> Any:
     name = str(schema.get("$ref", "")).rpartition("/")[2]
     if name in enumerations:
         return {"enum": enumerations[name]["enum"], "type": "string"}
-    tidy = {key: _tidy(part, enumerations) for key, part in schema.items() if key != "title"}
+    kept = {key: part for key, part in schema.items() if key not in ("title", "default")}
+    fields = kept.pop("properties", None)
+    tidy = {key: _tidy(part, enumerations) for key, part in kept.items()}
+    if fields is not None:
+        tidy["properties"] = {name: _tidy(field, enumerations) for name, field in fields.items()}
     if tidy.get("type") == "number":
         tidy["format"] = "double"
     choices = tidy.pop("anyOf", [])

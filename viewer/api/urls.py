@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 
 #: How the parts of an address are written for Django.
-_PARTS = {"{iteration}": "<int:iteration>", "{op_id}": "<path:op_id>"}
+_PARTS = {
+    "{iteration}": "<int:iteration>",
+    "{op_id}": "<path:op_id>",
+    "{kernel}": "<path:kernel>",
+}
 
 
 class _View:
@@ -75,7 +79,7 @@ urlpatterns = [
     path("compare/", _view("comparisons.CompareView")),
     path("compare/summary/", _view("comparisons.CompareSummaryView")),
     path("compare/rows/", _view("comparisons.CompareRowsView")),
-    path("compare/memory/", _view("gpu_memory.CompareMemoryView")),
+    path("compare/memory/", _view("comparisons.CompareMemoryView")),
     path("compare/row/", _view("comparisons.CompareRowView")),
     path("compare/modules/", _view("comparisons.CompareModulesView")),
     path("compare/figures/<str:name>/", _view("comparisons.CompareFigureView")),
@@ -91,18 +95,8 @@ urlpatterns = [
         for spec in OBJECTS.values()
     ),
     path(f"{_AGGREGATION}/top-ops/", _view("tables.TopOpsView")),
-    path(f"{_AGGREGATION}/top-kernels/", _view("summaries.TopKernelsView")),
-    path(f"{_AGGREGATION}/recommendations/", _view("summaries.RecommendationsView")),
-    path(f"{_AGGREGATION}/verdict/", _view("figures.VerdictView")),
-    path(f"{_AGGREGATION}/timeline/", _view("timeline.TimelineView")),
     path(f"{_AGGREGATION}/timeline/tiles/", _view("timeline.TimelineTilesView")),
-    path(f"{_AGGREGATION}/timeline/range/", _view("timeline.TimelineRangeView")),
-    path(f"{_AGGREGATION}/timeline/hits/", _view("timeline.TimelineHitsView")),
-    path(f"{_AGGREGATION}/timeline/event/", _view("timeline.TimelineEventView")),
     path(f"{_AGGREGATION}/timeline/perfetto/", _view("timeline.TimelineTraceView")),
-    path(f"{_AGGREGATION}/memory/", _view("gpu_memory.MemoryView")),
-    path(f"{_AGGREGATION}/memory/curve/", _view("gpu_memory.MemoryCurveView")),
-    path(f"{_AGGREGATION}/memory/alive/", _view("gpu_memory.MemoryAliveView")),
     path(f"{_AGGREGATION}/report/", _view("reports.ReportView")),
     path(f"{_AGGREGATION}/figures/<str:name>/", _view("figures.FigureView")),
     *(
@@ -110,7 +104,5 @@ urlpatterns = [
         for address, answer in ANSWERS.items()
     ),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),
-    path(f"{_AGGREGATION}/kernels/<path:kernel>/launches/", _view("summaries.KernelLaunchesView")),
-    path(f"{_AGGREGATION}/ops/<path:op_id>/calls/", _view("summaries.OpCallsView")),
     path(f"{_AGGREGATION}/ops/<path:op_id>/", _view("summaries.OpView")),
 ]

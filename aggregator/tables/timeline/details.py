@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from aggregator.dldb.event_reader import EventRows, Launched
 from aggregator.kernels.tensor_cores import Capability
 from aggregator.kernels.traits import ASSUMED_CAPABILITY, kernel_traits
 from aggregator.profile.arrays import Bool
+from aggregator.system.replies import doc
 from aggregator.tables.timeline.events import Category
 from aggregator.tables.timeline.items import Items
+from aggregator.tables.timeline.range_totals import CategoryCode, RangeEvent
 from aggregator.tables.timeline.stored import StoredTimeline
 
 MOST_LAUNCHED: Final = 50
@@ -31,6 +34,58 @@ _PLACE: Final = """
     FROM op_metrics AS a WHERE a.aggr = :aggr AND a.op = :op
 """
 Facts = dict[str, Any]
+
+
+class RelatedEvent(RangeEvent, kw_only=True):
+    """An event that another one belongs to."""
+
+    relation: Annotated[
+        str,
+        doc(
+            "launched by, launched, op (in which it was launched), forward or backward (the same "
+            "call of the op in the other direction)."
+        ),
+    ]
+    category: CategoryCode
+    op_type: str
+
+
+class TimelineEvent(RangeEvent, kw_only=True):
+    """One event; what is not known, or is not of its kind, is left out or null."""
+
+    category: CategoryCode
+    op_type: str
+    related: list[RelatedEvent]
+    op_name: str | UnsetType = UNSET
+    module: Annotated[str | UnsetType, doc("Path of the op without its last part.")] = UNSET
+    direction: str | UnsetType = UNSET
+    data_type: Annotated[str | UnsetType, doc("Element type; empty: not recorded.")] = UNSET
+    input_shapes: str | UnsetType | None = UNSET
+    output_shapes: str | UnsetType | None = UNSET
+    tc_eligible: Annotated[bool | UnsetType, doc("Whether the op can use Tensor Cores.")] = UNSET
+    tc_fit_reason: Annotated[str | UnsetType, doc("Why.")] = UNSET
+    name_reason: Annotated[str | UnsetType, doc("How it is known that it is of the op.")] = UNSET
+    place: Annotated[int | UnsetType, doc("Of the op by GPU time, from 1.")] = UNSET
+    of_ops: Annotated[int | UnsetType, doc("Number of ops.")] = UNSET
+    share_pct: Annotated[float | UnsetType | None, doc("Of the GPU time of all ops.")] = UNSET
+    long_name: Annotated[str | UnsetType, doc("Full name of the kernel.")] = UNSET
+    readable_name: str | UnsetType = UNSET
+    source_ops: Annotated[str | UnsetType, doc("Ops that TorchInductor fused into it.")] = UNSET
+    grid: str | UnsetType = UNSET
+    block: str | UnsetType = UNSET
+    uses_tc: bool | UnsetType | None = UNSET
+    tc_evidence: Annotated[str | UnsetType, doc("What in the name of the kernel says so.")] = UNSET
+    bytes: Annotated[int | UnsetType | None, doc("Moved or set.")] = UNSET
+    host_memory: Annotated[str | UnsetType, doc("pageable, pinned or empty.")] = UNSET
+    api_start_ns: Annotated[int | UnsetType, doc("Start of the launching call. Unit: ns.")] = UNSET
+    api_time_ns: Annotated[int | UnsetType, doc("Its duration; 0: not recorded.")] = UNSET
+    correlation_id: int | UnsetType = UNSET
+    gpu_time_ns: Annotated[int | UnsetType, doc("Of this execution of the op.")] = UNSET
+    cpu_time_ns: Annotated[int | UnsetType, doc("Of this execution of the op.")] = UNSET
+    value: Annotated[int | UnsetType, doc("Of a sample; percent in hundredths.")] = UNSET
+    unit: Annotated[str | UnsetType, doc("Of a sample: bytes or percent.")] = UNSET
+
+
 _SHOWN: Final = {
     **dict.fromkeys(
         ("op", "process", "instance", "op_row", "forward", "cuda_major", "cuda_minor"), ""
@@ -53,7 +108,7 @@ class EventDetails:
         self._connection, self._stored, self._aggregation = connection, stored, aggregation
         self._events = EventRows(connection)
 
-    def read(self, key: str, start_ns: int, row: int) -> Facts | None:
+    def read(self, key: str, start_ns: int, row: int) -> TimelineEvent | None:
         """All about the event of a lane with a start and a row id; None: there is none.
 
         Args:
@@ -75,7 +130,7 @@ class EventDetails:
         elif row > 0 and lane.kind in {"calls", "waits"}:
             known = self._events.call(row)
         related = list(self._related(lane.kind, row, known)) if known else []
-        return event | self._about(known) | {"related": related}
+        return TimelineEvent(**(event | self._about(known)), related=related)
 
     def _about(self, known: Facts) -> Facts:
         """What the page shows, without the rows that link the tables."""
@@ -106,7 +161,7 @@ class EventDetails:
         found["tc_evidence"] = kernel_traits(found["long_name"]).tensor_cores(gpu).evidence
         return found
 
-    def _related(self, kind: str, row: int, known: Facts) -> Iterator[Facts]:
+    def _related(self, kind: str, row: int, known: Facts) -> Iterator[RelatedEvent]:
         """The launching call or the launched work, and the partner of the other direction."""
         if kind == "work":
             yield from self._launching_call(known)
@@ -119,7 +174,7 @@ class EventDetails:
         if known.get("instance"):
             yield from self._partners(int(known["op"]), int(known["instance"]))
 
-    def _launching_call(self, known: Facts) -> Iterator[Facts]:
+    def _launching_call(self, known: Facts) -> Iterator[RelatedEvent]:
         if not known["api_duration"]:
             return
         threads = self._rows("SELECT id FROM threads WHERE process = ?", known["process"])
@@ -129,16 +184,16 @@ class EventDetails:
                     f"thread{thread}.{kind}", known["api_start"], known["api_duration"], None
                 )
                 if found is not None:
-                    yield {"relation": "launched by", **found}
+                    yield RelatedEvent(relation="launched by", **found)
                     return
 
-    def _launched(self, work: Iterable[Launched]) -> Iterator[Facts]:
+    def _launched(self, work: Iterable[Launched]) -> Iterator[RelatedEvent]:
         for row, device, process, stream, start in work:
             found = self._find(f"gpu{device}.{process}.{stream}", start, None, row)
             if found is not None:
-                yield {"relation": "launched", **found}
+                yield RelatedEvent(relation="launched", **found)
 
-    def _partners(self, op: int, instance: int) -> Iterator[Facts]:
+    def _partners(self, op: int, instance: int) -> Iterator[RelatedEvent]:
         """The same call of the forward op, or of the backward ones that were called as often."""
         forward = self._rows("SELECT forward FROM ops WHERE id = ?", op)[0][0]
         backward = self._rows("SELECT id FROM ops WHERE forward = ? LIMIT 10", op)
@@ -151,14 +206,14 @@ class EventDetails:
 
     def _placed(
         self, relation: str, kind: str, where: tuple[int, int, int] | None
-    ) -> Iterator[Facts]:
+    ) -> Iterator[RelatedEvent]:
         """An execution of an op by thread, start and row id, where it is in the timeline."""
         if where is None:
             return
         thread, start, row = where
         found = self._find(f"thread{thread}.{kind}", start, None, row)
         if found is not None:
-            yield {"relation": relation, **found}
+            yield RelatedEvent(relation=relation, **found)
 
     def _find(
         self, prefix: str, start_ns: int, duration_ns: int | None, row: int | None

@@ -3,15 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Annotated, Final
 
 import numpy as np
+from msgspec import Struct
 
 from aggregator.profile.arrays import Int64, dense_codes
+from aggregator.system.replies import doc
 from aggregator.tables.timeline.items import DERIVED, Items, joined
 from aggregator.tables.timeline.stored import StoredLane, StoredTimeline
 
 MOST_LISTED: Final = 100  # Ops and events of a range.
+CategoryCode = Annotated[
+    int,
+    doc(
+        "0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, 5 CUDA graph, "
+        "-1 none."
+    ),
+]
+
+
+class RangeCategory(Struct):
+    """Work of one kind in a range of time."""
+
+    category: CategoryCode
+    num_events: int
+    time_ns: Annotated[int, doc("Sum of their durations within the range.")]
+
+
+class RangeOp(Struct):
+    """Work of one op in a range of time."""
+
+    op_id: str
+    num_events: int
+    time_ns: Annotated[int, doc("Sum of their durations within the range.")]
+
+
+class RangeEvent(Struct, kw_only=True):
+    """An event of a timeline."""
+
+    lane: str
+    row_id: Annotated[int, doc("Row of the event in its table; 0: it has none.")]
+    name: str
+    op_id: str | None
+    start_ns: int
+    duration_ns: int
+
+
+class RangeIterations(Struct):
+    """Iterations in a range of time."""
+
+    first: int
+    last: int
+
+
+class TimelineRange(Struct):
+    """Totals of a range of time."""
+
+    start_ns: int
+    stop_ns: int
+    categories: Annotated[list[RangeCategory], doc("Work of GPUs, most time first.")]
+    ops: Annotated[list[RangeOp], doc("The ops with the most GPU time in the range.")]
+    iterations: Annotated[
+        RangeIterations | None,
+        doc("Those of which at least half lies in the range; null: none."),
+    ]
+    num_events: Annotated[int, doc("Events of all lanes asked for.")]
+    events: Annotated[list[RangeEvent], doc("The longest of them.")]
 
 
 def range_totals(
@@ -19,7 +77,7 @@ def range_totals(
     lanes: Sequence[StoredLane] | None,
     low_ns: int,
     high_ns: int,
-) -> dict[str, Any]:
+) -> TimelineRange:
     """Totals of some time; events are cut at its ends.
 
     Args:
@@ -36,40 +94,35 @@ def range_totals(
     work = joined([lane.events(low, high) for lane in lanes if lane.kind == "work"])
     time_ns = np.minimum(work.end_ns, high) - np.maximum(work.start_ns, low)
     longest = [row for lane in lanes for row in _longest(stored, lane, low, high)]
-    return {
-        "start_ns": low_ns,
-        "stop_ns": high_ns,
-        "categories": _categories(stored, work, time_ns),
-        "ops": _ops(stored, work, time_ns),
-        "iterations": _iterations(stored, low, high),
-        "num_events": sum(lane.num_events_between(low, high) for lane in lanes),
-        "events": sorted(longest, key=lambda row: (-row["duration_ns"], row["start_ns"]))[
-            :MOST_LISTED
-        ],
-    }
+    return TimelineRange(
+        start_ns=low_ns,
+        stop_ns=high_ns,
+        categories=_categories(stored, work, time_ns),
+        ops=_ops(stored, work, time_ns),
+        iterations=_iterations(stored, low, high),
+        num_events=sum(lane.num_events_between(low, high) for lane in lanes),
+        events=sorted(longest, key=lambda row: (-row.duration_ns, row.start_ns))[:MOST_LISTED],
+    )
 
 
-def _categories(stored: StoredTimeline | None, work: Items, time_ns: Int64) -> list[dict[str, Any]]:
+def _categories(stored: StoredTimeline | None, work: Items, time_ns: Int64) -> list[RangeCategory]:
     if stored is None:
         return []
-    return [
-        {"category": code, "num_events": count, "time_ns": total}
-        for code, count, total in _sums(stored.category_of_label[work.label], time_ns)
-    ]
+    return [RangeCategory(*sums) for sums in _sums(stored.category_of_label[work.label], time_ns)]
 
 
-def _ops(stored: StoredTimeline | None, work: Items, time_ns: Int64) -> list[dict[str, Any]]:
+def _ops(stored: StoredTimeline | None, work: Items, time_ns: Int64) -> list[RangeOp]:
     if stored is None:
         return []
     op_ids, codes = stored.op_ids
     return [
-        {"op_id": op_ids[code], "num_events": count, "time_ns": total}
+        RangeOp(op_ids[code], count, total)
         for code, count, total in _sums(codes[work.label], time_ns)
         if code >= 0
     ][:MOST_LISTED]
 
 
-def _iterations(stored: StoredTimeline | None, low: int, high: int) -> dict[str, int] | None:
+def _iterations(stored: StoredTimeline | None, low: int, high: int) -> RangeIterations | None:
     """First and last iteration of which at least half lies in the range; None: there is none."""
     lanes = [] if stored is None else stored.lanes.values()
     found = joined([lane.events(low, high) for lane in lanes if lane.kind == "iterations"])
@@ -77,25 +130,25 @@ def _iterations(stored: StoredTimeline | None, low: int, high: int) -> dict[str,
     numbers = found.row[2 * inside >= found.busy_ns]
     if not len(numbers):
         return None
-    return {"first": int(numbers.min()), "last": int(numbers.max())}
+    return RangeIterations(int(numbers.min()), int(numbers.max()))
 
 
 def _longest(
     stored: StoredTimeline | None, lane: StoredLane, low: int, high: int
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[RangeEvent]:
     if stored is None:
         return
     found = lane.longest(low, high, MOST_LISTED)
     columns = (found.start_ns, found.busy_ns, found.label, found.row)
     for start, duration, label, row in zip(*(column.tolist() for column in columns), strict=True):
-        yield {
-            "lane": lane.key,
-            "row_id": row,
-            "name": stored.labels[label].name,
-            "op_id": stored.labels[label].op_id,
-            "start_ns": stored.origin_ns + start,
-            "duration_ns": duration,
-        }
+        yield RangeEvent(
+            lane=lane.key,
+            row_id=row,
+            name=stored.labels[label].name,
+            op_id=stored.labels[label].op_id,
+            start_ns=stored.origin_ns + start,
+            duration_ns=duration,
+        )
 
 
 def _sums(codes: Int64, time_ns: Int64) -> list[tuple[int, int, int]]:

@@ -23,27 +23,18 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from aggregator.answers.changes import CHANGES
-from aggregator.answers.replay import (
-    read_critical_path,
-    read_op_sensitivity,
-    read_stragglers,
-    read_what_if,
-)
+from aggregator.answers.registry import ask
+from aggregator.errors import DlprofError
 from aggregator.html_report.report import ReportRequest, write_html_report
 from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.arrow import to_arrow
-from aggregator.tables.calls import read_kernel_launches, read_op_calls
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.addresses import OBJECTS, TABLES, FoundTable, find_table
 from aggregator.tables.declared.iterations import AGGREGATIONS
-from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.profile import domains
 from aggregator.tables.figures import FIGURES, Look
-from aggregator.tables.gpu_memory import read_memory_alive, read_memory_summary
 from aggregator.tables.plotly import Theme
-from aggregator.tables.verdict import read_verdict
 from dlprof_client.run import ClientError, Run
 
 try:
@@ -149,47 +140,17 @@ class _ViewerRun(Run):
                 hint="Start it: dlprofviewer dlprof_dldb.sqlite",
             ) from error
 
+    def ask(self, address: str, **params: Any) -> dict[str, Any]:
+        given = {name: str(value) for name, value in params.items() if value is not None}
+        return self._scoped(f"{address.strip('/')}/", **given)
+
     def table(self, name: str, **params: str) -> pd.DataFrame:
         answer = self._scoped(f"{name.strip('/')}/export/", format="json", **params)
         return pd.DataFrame(answer["results"], columns=answer["columns"])
 
-    def summary(self, name: str) -> dict[str, Any]:
-        return self._scoped(f"{name}/")
-
-    def verdict(self) -> dict[str, Any]:
-        return self._scoped("verdict/")
-
     def html_report(self) -> str:
         path = f"profiles/{self._profile}/aggregations/{self.aggregation}/report/"
         return self._fetch(path, domain=self.domain).decode()
-
-    def op_calls(self, op_id: str) -> dict[str, Any]:
-        return self._scoped(f"ops/{op_id}/calls/")
-
-    def kernel_launches(self, name: str) -> dict[str, Any]:
-        return self._scoped(f"kernels/{name}/launches/")
-
-    def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
-        chosen = {} if iteration is None else {"iteration_index": str(iteration)}
-        return self._scoped("critical-path/", **chosen)
-
-    def op_sensitivity(self) -> pd.DataFrame:
-        return pd.DataFrame(self._scoped("op-sensitivity/")["ops"])
-
-    def what_if(self, **changes: str) -> dict[str, Any]:
-        return self._scoped("what-if/", **changes)
-
-    def stragglers(self) -> dict[str, Any]:
-        return self._scoped("stragglers/")
-
-    def memory(self) -> dict[str, Any]:
-        return self._scoped("memory/")
-
-    def memory_alive(self, event: int, recording: int = 1) -> dict[str, Any]:
-        return self._scoped("memory/alive/", event=str(event), recording=str(recording))
-
-    def recommendations(self) -> pd.DataFrame:
-        return pd.DataFrame(self._scoped("recommendations/")["results"])
 
     def aggregations(self) -> pd.DataFrame:
         return pd.DataFrame(self._aggregations())
@@ -238,6 +199,18 @@ class _FileRun(Run):
         with self._opened() as data:
             yield data.narrowed({"aggr_id": self.aggregation, "domain": self.domain})
 
+    def ask(self, address: str, **params: Any) -> dict[str, Any]:
+        given = {name: str(value) for name, value in params.items() if value is not None}
+        name = address.strip("/")
+        try:
+            with self._scoped() as data:
+                if name in OBJECTS:
+                    return data.read_object(OBJECTS[name])
+                found: dict[str, Any] = to_plain(ask(data, name, given))
+                return found
+        except DlprofError as error:
+            raise ClientError(error.message, hint=error.hint) from error
+
     def table(self, name: str, **params: str) -> pd.DataFrame:
         found = _found(name)
         with self._scoped() as data:
@@ -250,67 +223,11 @@ class _FileRun(Run):
         with self._scoped() as data:
             return to_arrow(data.narrowed(found.params), found.spec, params)
 
-    def summary(self, name: str) -> dict[str, Any]:
-        if name not in OBJECTS:
-            raise ClientError(f"There is no {name!r}.", hint=f"Known: {', '.join(OBJECTS)}.")
-        with self._scoped() as data:
-            return data.read_object(OBJECTS[name])
-
-    def verdict(self) -> dict[str, Any]:
-        with self._scoped() as data:
-            return read_verdict(data)
-
     def html_report(self) -> str:
         stream = io.BytesIO()
         domains_shown = (self.domain, *(name for name in self._domains if name != self.domain))
         write_html_report(ReportRequest(self._path, self.aggregation, domains_shown), stream)
         return stream.getvalue().decode()
-
-    def op_calls(self, op_id: str) -> dict[str, Any]:
-        with self._scoped() as data:
-            if not data.rows(OPS, {"op_id": op_id}, limit=1):
-                raise ClientError(f"The aggregation has no op {op_id!r}.")
-            return read_op_calls(data.narrowed({"op_id": op_id}))
-
-    def kernel_launches(self, name: str) -> dict[str, Any]:
-        with self._scoped() as data:
-            found = read_kernel_launches(data, name)
-        if found is None:
-            raise ClientError(f"The aggregation has no kernel {name!r}.")
-        return found
-
-    def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
-        with self._scoped() as data:
-            return to_plain(read_critical_path(data, iteration_index=iteration))
-
-    def op_sensitivity(self) -> pd.DataFrame:
-        with self._scoped() as data:
-            return pd.DataFrame(to_plain(read_op_sensitivity(data))["ops"])
-
-    def what_if(self, **changes: str) -> dict[str, Any]:
-        unknown = sorted(set(changes) - set(CHANGES))
-        if unknown:
-            raise ClientError(
-                f"There is no change {unknown[0]!r}.", hint=f"Known: {', '.join(CHANGES)}."
-            )
-        with self._scoped() as data:
-            return to_plain(read_what_if(data, changes=changes))
-
-    def stragglers(self) -> dict[str, Any]:
-        with self._scoped() as data:
-            return to_plain(read_stragglers(data))
-
-    def memory(self) -> dict[str, Any]:
-        with self._scoped() as data:
-            return read_memory_summary(data)
-
-    def memory_alive(self, event: int, recording: int = 1) -> dict[str, Any]:
-        with self._scoped() as data:
-            return read_memory_alive(data, recording, event)
-
-    def recommendations(self) -> pd.DataFrame:
-        with self._scoped() as data:
-            return pd.DataFrame(data.recommendations())
 
     def aggregations(self) -> pd.DataFrame:
         with self._opened() as data:

@@ -31,6 +31,18 @@ class Run(ABC):
     domain: str
 
     @abstractmethod
+    def ask(self, address: str, **params: Any) -> dict[str, Any]:
+        """Ask for an answer of the REST API.
+
+        Args:
+            address: Below the aggregation: ``critical-path``, ``ops/CONV2D_1/calls``.
+            params: Its query parameters; those that are None are left out.
+
+        Raises:
+            ClientError: There is no such answer, or it cannot be given.
+        """
+
+    @abstractmethod
     def table(self, name: str, **params: str) -> pd.DataFrame:
         """All rows of a table.
 
@@ -48,16 +60,16 @@ class Run(ABC):
 
         return pa.Table.from_pandas(self.table(name, **params), preserve_index=False)
 
-    @abstractmethod
     def summary(self, name: str) -> dict[str, Any]:
         """A panel of the dashboard: ``performance-summary``, ``resource-usage``, and so on.
 
         Unknown values are None, with the reasons under ``unknown``.
         """
+        return self.ask(name)
 
-    @abstractmethod
     def verdict(self) -> dict[str, Any]:
         """What limits a step: ``limit``, ``sentence``, ``share_pct`` and ``advice``."""
+        return self.ask("verdict")
 
     @abstractmethod
     def html_report(self) -> str:
@@ -74,48 +86,47 @@ class Run(ABC):
         """
         return Page(self.html_report(), height)
 
-    @abstractmethod
     def op_calls(self, op_id: str) -> dict[str, Any]:
         """The calls of an op: times by iteration, histograms of a call's times, shapes."""
+        return self.ask(f"ops/{op_id}/calls")
 
-    @abstractmethod
     def kernel_launches(self, name: str) -> dict[str, Any]:
         """The launches of a kernel: sums, times by iteration, histogram, launch sizes.
 
         Args:
             name: Its full name, or a short name, which stands for all kernels that share it.
         """
+        return self.ask(f"kernels/{name}/launches")
 
-    @abstractmethod
     def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
         """What the steady steps wait for, by kind and op, and the chain of one step.
 
         Args:
             iteration: Iteration of the chain; None: that of median length.
         """
+        return self.ask("critical-path", iteration_index=iteration)
 
-    @abstractmethod
     def op_sensitivity(self) -> pd.DataFrame:
         """For each op: time on the critical path, slack, and what a step gains when it gains."""
+        return pd.DataFrame(self.ask("op-sensitivity")["ops"])
 
-    @abstractmethod
     def what_if(self, **changes: str) -> dict[str, Any]:
         """The step with changes, from a replay.
 
         Args:
-            changes: Those of ``aggregator.answers.changes.CHANGES``: ``speedup="conv2d=2x"``,
+            changes: Those that ``ask("what-if/changes")`` lists: ``speedup="conv2d=2x"``,
                 ``remove="layer_norm"``, ``no_sync="1"``.
         """
+        return self.ask("what-if", **changes)
 
-    @abstractmethod
     def stragglers(self) -> dict[str, Any]:
         """Which rank makes the step slow, and the step without its slowness."""
+        return self.ask("stragglers")
 
-    @abstractmethod
     def memory(self) -> dict[str, Any]:
         """The recordings of GPU memory: totals, the peak by kind, steps, what grows."""
+        return self.ask("memory")
 
-    @abstractmethod
     def memory_alive(self, event: int, recording: int = 1) -> dict[str, Any]:
         """What lives after an event of a recording: by kind, and by module and op with stacks.
 
@@ -123,10 +134,11 @@ class Run(ABC):
             event: Its number; ``peak_event`` of ``memory()`` is that of the peak.
             recording: Number of the recording, from 1.
         """
+        return self.ask("memory/alive", event=event, recording=recording)
 
-    @abstractmethod
     def recommendations(self) -> pd.DataFrame:
         """The problems found, and what to do about them."""
+        return pd.DataFrame(self.ask("recommendations")["results"])
 
     @abstractmethod
     def aggregations(self) -> pd.DataFrame:

@@ -180,7 +180,7 @@ def ask(data: AggregationData, address: str, params: Mapping[str, str]) -> msgsp
 def _plain_type(hint: Any) -> type:
     """Return the type of a parameter that may be left out."""
     if isinstance(hint, UnionType):
-        (hint,) = (one for one in get_args(hint) if one is not NoneType)
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
     found: type = hint
     return found
 
@@ -205,5 +205,5 @@ _DECLARED: Final[Iterable[Answer]] = (
     Answer("what-if/changes", "answers.replay.read_changes"),
     Answer("stragglers", "answers.replay.read_stragglers"),
 )
-ANSWERS: Final[Mapping[str, Answer]] = {one.address: one for one in _DECLARED}
+ANSWERS: Final[Mapping[str, Answer]] = {answer.address: answer for answer in _DECLARED}
 """Each answer at its address below an aggregation."""

@@ -1,11 +1,15 @@
-"""What an assistant may ask: each function reads one answer, and changes nothing."""
+"""What an assistant may ask: each function is a tool, reads one answer, and changes nothing.
+
+The server gives the first parameter, and adds ``profile``, ``aggregation`` and ``max_bytes``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
 
-from aggregator.answers.changes import CHANGES
+from aggregator.answers.changes import CHANGES, address_notes
+from aggregator.answers.registry import ANSWERS, ask
 from aggregator.answers.replay import (
     read_critical_path,
     read_op_sensitivity,
@@ -17,7 +21,7 @@ from aggregator.compare.document import to_document
 from aggregator.compare.sides import Source, compare_files
 from aggregator.errors import InvalidValueError
 from aggregator.system.progress import NullProgress
-from aggregator.system.replies import to_plain
+from aggregator.system.replies import doc, to_plain
 from aggregator.system.untrusted_json import read_list
 from aggregator.tables.declared.addresses import TABLES, find_table
 from aggregator.tables.declared.advice import ADVICE
@@ -33,6 +37,16 @@ from profiler_cli.assistants.answers import Answer, as_columns, known_values
 from profiler_cli.assistants.profiles import Profiles, Scope
 from profiler_cli.assistants.select import select_rows
 
+Ordering = Annotated[str, doc("Columns to sort by: -gpu_time_ns,op_name.")]
+Filters = Annotated[
+    dict[str, str] | None,
+    doc(
+        "Filters of describe, and search, the text that any name contains: "
+        "{'gpu_time_ns__gte': '1000', 'using_tc': '0', 'search': 'conv'}."
+    ),
+]
+Columns = Annotated[list[str] | None, doc("Columns; left out: those of the page.")]
+Limit = Annotated[int, doc("Rows.")]
 MOST_ROWS: Final = 1_000
 _ALL_VIEWS: Final = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"
 VIEWS: Final = {
@@ -51,7 +65,7 @@ VIEWS: Final = {
 
 
 def list_profiles(profiles: Profiles) -> Answer:
-    """Every profile with its aggregations."""
+    """The open profiles, their aggregations and GPUs."""
     found = []
     for profile in profiles.known.values():
         with profiles.scope(profile.name, None) as scope:
@@ -76,7 +90,7 @@ def list_profiles(profiles: Profiles) -> Answer:
 
 
 def summarize(scope: Scope) -> Answer:
-    """What limits a step, where its time goes, and what could save most."""
+    """Why it is slow: the verdict, the step time and its shares, what could save most."""
     data = scope.data
     summary = known_values(data.read_object(PERFORMANCE_SUMMARY))
     usage = known_values(data.read_object(RESOURCE_USAGE))
@@ -93,8 +107,10 @@ def summarize(scope: Scope) -> Answer:
     }
 
 
-def advise(scope: Scope, name: str | None) -> Answer:
-    """All advice, or one with its evidence and its proof run again.
+def advise(
+    scope: Scope, name: Annotated[str | None, doc("One advice; left out: all.")] = None
+) -> Answer:
+    """What to change and what it could save; with a name also evidence, SQL and its result.
 
     Raises:
         InvalidValueError: There is no such advice.
@@ -127,27 +143,22 @@ def advise(scope: Scope, name: str | None) -> Answer:
 
 def read_table(
     scope: Scope,
-    address: str,
-    params: Mapping[str, str],
-    columns: list[str] | None,
-    limit: int,
+    table: Annotated[str, doc("ops, kernels, op-types, iterations/3/kernels …")],
+    ordering: Ordering = "",
+    filters: Filters = None,
+    columns: Columns = None,
+    limit: Limit = 20,
 ) -> Answer:
-    """The first rows of a table.
-
-    Args:
-        scope: The aggregation.
-        address: As in the REST API: ``ops``, ``iterations/3/kernels``.
-        params: Ordering, search and filters, as in the REST API.
-        columns: Columns to show; None: those that the page shows.
-        limit: Rows.
+    """Rows of any table of describe.
 
     Raises:
         DlprofError: There is no such table, column or filter.
     """
-    found = find_table(address.strip("/"))
+    params = {**(filters or {}), **({"ordering": ordering} if ordering else {})}
+    found = find_table(table.strip("/"))
     if found is None:
         raise InvalidValueError(
-            f"There is no table '{address}'.", hint="The tool describe lists the tables."
+            f"There is no table '{table}'.", hint="The tool describe lists the tables."
         )
     spec = found.spec
     shown = columns or _shown_columns(spec)
@@ -157,13 +168,13 @@ def read_table(
             f"The table has no column '{unknown[0]}'.", hint=f"It has: {', '.join(spec.by_name)}."
         )
     data = scope.data.narrowed(found.params)
-    table = data.bind(spec)
+    bound = data.bind(spec)
     query = parse_list_query(spec, params)
-    rows = list(iter_rows(table, query, data.database, limit=_rows(limit)))
-    reasons = {name: why for name, why in table.unknown.items() if name in shown}
+    rows = list(iter_rows(bound, query, data.database, limit=_rows(limit)))
+    reasons = {name: why for name, why in bound.unknown.items() if name in shown}
     return {
         "table": spec.name,
-        "count": count_rows(table, query, data.database),
+        "count": count_rows(bound, query, data.database),
         "ordering": query.ordering_text,
         **as_columns(rows, [name for name in shown if name not in reasons]),
         **({"unknown": reasons} if reasons else {}),
@@ -182,8 +193,26 @@ def _rows(limit: int) -> int:
     return min(max(limit, 1), MOST_ROWS)
 
 
-def describe(scope: Scope, name: str | None) -> Answer:
-    """The tables, or the columns and filters of one."""
+def _reader(table: str, meaning: str) -> Callable[..., Answer]:
+    """Return the query of a table that is asked for often."""
+
+    def read(
+        scope: Scope,
+        ordering: Ordering = "",
+        filters: Filters = None,
+        columns: Columns = None,
+        limit: Limit = 20,
+    ) -> Answer:
+        return read_table(scope, table, ordering, filters, columns, limit)
+
+    read.__doc__ = meaning
+    return read
+
+
+def describe(
+    scope: Scope, name: Annotated[str | None, doc("Table or view; left out: all.")] = None
+) -> Answer:
+    """The tables; or the columns of one with their meanings and filters; or those of a view."""
     if name is None:
         rows = scope.data.database.rows(_ALL_VIEWS)
         return {"tables": list(TABLES), "sql_views": [str(view) for (view,) in rows]}
@@ -203,15 +232,15 @@ def describe(scope: Scope, name: str | None) -> Answer:
 
 
 def ranks(scope: Scope) -> Answer:
-    """Which rank makes the step slow, and the ranks themselves."""
-    table = read_table(scope, "ranks", {}, None, MOST_ROWS)
+    """The ranks of a distributed job, and which of them makes the step slow."""
+    table = read_table(scope, "ranks", limit=MOST_ROWS)
     if table["count"] < 2:
         return {"sentence": "The profile holds a single rank.", **table}
     return {"comparison": to_plain(read_stragglers(scope.data)), **table}
 
 
 def critical_path(scope: Scope) -> Answer:
-    """What the steps wait for, and the ops whose speed-up would shorten them most."""
+    """What a step waits for, and which ops would shorten it if they were faster."""
     found = to_plain(read_critical_path(scope.data))
     ops = to_plain(read_op_sensitivity(scope.data))["ops"]
     names = ("measured_step_ns", "replayed_step_ns", "error_pct", "confidence", "notes")
@@ -225,8 +254,14 @@ def critical_path(scope: Scope) -> Answer:
     }
 
 
-def what_if(scope: Scope, changes: Mapping[str, str]) -> Answer:
-    """The step with changes, from a replay.
+def what_if(
+    scope: Scope,
+    changes: Annotated[
+        dict[str, str],
+        doc(" ".join(f"{name}: {note}" for name, note in address_notes().items())),
+    ],
+) -> Answer:
+    """The step time with changes, predicted by a replay, with an interval.
 
     Raises:
         DlprofError: A change is unknown, or the profile cannot be replayed.
@@ -240,7 +275,10 @@ def what_if(scope: Scope, changes: Mapping[str, str]) -> Answer:
 
 
 def timeline_range(
-    scope: Scope, iteration: int | None, start_ns: int | None, stop_ns: int | None
+    scope: Scope,
+    iteration: Annotated[int | None, doc("Iteration, or:")] = None,
+    start_ns: int | None = None,
+    stop_ns: int | None = None,
 ) -> Answer:
     """What ran in some time: GPU time by kind and op, and the longest events.
 
@@ -274,8 +312,12 @@ def _bounds(scope: Scope, iteration: int) -> tuple[int, int]:
     return row["start_time_ns"], row["stop_time_ns"]
 
 
-def compare(profiles: Profiles, base: str, new: str) -> Answer:
-    """Why the step changed between two profiles, or two parts of one: ``NAME@FIRST-LAST``.
+def compare(
+    profiles: Profiles,
+    base: Annotated[str, doc("Profile, or PROFILE@FIRST-LAST (iterations).")],
+    new: Annotated[str, doc("Likewise.")],
+) -> Answer:
+    """What made the step longer or shorter from base to new, op by op, and how sure that is.
 
     Raises:
         DlprofError: There is no such profile, or they cannot be compared.
@@ -309,8 +351,14 @@ def _side(profiles: Profiles, word: str) -> Source:
     return Source.parse(f"{path}{at}{choice}")
 
 
-def run_sql(scope: Scope, query: str, limit: int) -> Answer:
-    """The first rows of a SELECT, which another process runs: it can be ended at any moment.
+def run_sql(
+    scope: Scope,
+    query: Annotated[str, doc("One SELECT on the database's views.")],
+    limit: Limit = 50,
+) -> Answer:
+    """Rows of a SELECT, for what no table answers; read only, at most 30 s and 1,000 rows.
+
+    Another process runs it, which can be ended at any moment.
 
     Raises:
         InvalidValueError: SQLite refuses the statement.
@@ -318,3 +366,39 @@ def run_sql(scope: Scope, query: str, limit: int) -> Answer:
     """
     with scope.profile.open_apart() as database:
         return select_rows(database, query, _rows(limit))
+
+
+def read_answer(
+    scope: Scope,
+    address: Annotated[str, doc(f"One of {', '.join(ANSWERS)}, with its parts filled in.")],
+    params: Annotated[dict[str, str] | None, doc("Its query parameters.")] = None,
+) -> Answer:
+    """Any other answer of the REST API, such as memory, or the calls of an op.
+
+    Raises:
+        DlprofError: There is no such answer or parameter, or it cannot be given.
+    """
+    found: Answer = to_plain(ask(scope.data, address.strip("/"), params or {}))
+    return found
+
+
+TOOLS: Final[Mapping[str, Callable[..., Answer]]] = {
+    "list_profiles": list_profiles,
+    "summary": summarize,
+    "advice": advise,
+    "compare": compare,
+    "describe": describe,
+    "table": read_table,
+    "ops": _reader(
+        "ops", "Ops (layers of the model): GPU and CPU time, Tensor Core use, efficiency."
+    ),
+    "kernels": _reader("kernels", "GPU kernels by op: launches, times, Tensor Core use."),
+    "iterations": _reader("iterations", "Iterations (steps): their times by kind of work."),
+    "ranks": ranks,
+    "sql": run_sql,
+    "critical_path": critical_path,
+    "what_if": what_if,
+    "timeline_range": timeline_range,
+    "answer": read_answer,
+}
+"""Each tool by its name."""

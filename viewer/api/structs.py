@@ -50,7 +50,7 @@ def _tidy(schema: Any, enumerations: dict[str, Any]) -> Any:
     if tidy.get("type") == "number":
         tidy["format"] = "double"
     choices = tidy.pop("anyOf", [])
-    (known, *others) = [one for one in choices if one != _NULL] or [{}]
+    (known, *others) = [choice for choice in choices if choice != _NULL] or [{}]
     if len(choices) - len(others) < 2:
         return tidy if not choices else tidy | {"anyOf": choices}
     if "type" in known and "enum" not in known:

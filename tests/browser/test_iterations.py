@@ -107,22 +107,6 @@ def test_dragging_and_a_button_zoom_and_the_address_keeps_it(page: Page, viewer:
     expect(bars(page)).to_have_count(everything)
 
 
-def test_dragging_and_a_button_aggregate_the_iterations(
-    page: Page, viewer_to_change: Viewer
-) -> None:
-    page.goto(viewer_to_change.address(aggregation=1))
-    drawn(page)
-    bars(page).first.scroll_into_view_if_needed()
-    drag_over(page, 10, 15)
-    page.get_by_role("button", name="Aggregate iterations 10\u201315", exact=True).click()
-    panel = page.get_by_role("region", name="Re-aggregation", exact=True)
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
-    panel.get_by_role("button", name="Show it").click()
-    summary = page.get_by_role("region", name="Performance summary")
-    expect(summary).to_contain_text("6 of 21")
-    expect(summary).to_contain_text("Start 10 · Stop 15")
-
-
 def test_a_click_on_a_bar_opens_its_kernels_and_escape_ends_a_selection(
     page: Page, viewer: Viewer
 ) -> None:

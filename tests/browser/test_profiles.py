@@ -112,16 +112,6 @@ def test_a_file_that_is_no_profile_is_refused_with_the_reason(
     assert _names(viewer) == ["ResNet-50, AMP"]
 
 
-def test_a_path_outside_is_refused(page: Page, own_viewer: Viewer, watch: Watch) -> None:
-    watch.expect("403")
-    _open(page, own_viewer)
-
-    page.get_by_label("Or a path on the server").fill("/etc/passwd")
-    page.keyboard.press("Enter")
-
-    expect(page.get_by_text("There is no file of that path")).to_be_visible()
-
-
 def test_an_upload_that_breaks_off_can_be_sent_again(
     page: Page, own_viewer: Viewer, profile: Callable[[str], Path], watch: Watch
 ) -> None:
@@ -137,17 +127,6 @@ def test_an_upload_that_breaks_off_can_be_sent_again(
     add.click()
 
     expect(page.get_by_role("link", name="Again")).to_be_visible(timeout=JOB_LIMIT_MS)
-
-
-def test_keys_alone_will_do(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address())
-    page.get_by_role("button", name="Profiles", exact=True).focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_label("A file on this computer")).to_be_focused()
-    page.keyboard.press("Tab")
-    expect(page.get_by_label("Or a path on the server")).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_file_and_a_path_replace_each_other(page: Page, viewer: Viewer, tmp_path: Path) -> None:

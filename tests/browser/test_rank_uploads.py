@@ -164,17 +164,3 @@ def viewer_of_folder(
     )
     after_page.callback(viewer.stop)
     return viewer
-
-
-def test_a_folder_of_the_server_is_a_job(
-    page: Page, viewer_of_folder: Viewer, rank_files: list[Path]
-) -> None:
-    opened(page, viewer_of_folder)
-    page.get_by_label("Or a path on the server").fill(str(rank_files[0].parent))
-    page.get_by_label("Name (optional)").fill("Folder")
-    page.get_by_role("button", name="Add", exact=True).click()
-    states = page.get_by_text(re.compile(f"of {RANKS} rank files imported"))
-    link = page.get_by_role("link", name="Folder")
-    expect(states.or_(link).first).to_be_visible(timeout=JOB_LIMIT_MS)
-    expect(link).to_be_visible(timeout=JOB_LIMIT_MS)
-    assert len(ranks_of(viewer_of_folder, "Folder")) == RANKS

@@ -102,53 +102,6 @@ def test_the_dashboard_has_every_panel(offline: Page, report_url: str) -> None:
         expect(offline.get_by_role("region", name=name, exact=True)).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"view": "op-types"},
-        {"view": "op-types", "op-types__sort": "op_type"},
-        {"view": "group-ops"},
-        {"view": "group-ops", "as": "list", "groups__q": "conv"},
-        {"view": "ops"},
-        {"view": "ops", "ops__sort": "-cpu_time_ns", "ops__f__using_tc": "1", "ops__page": "2"},
-        {"view": "ops", "ops.f.direction__in": "bprop", "kernels__q": "gemm"},
-        {"view": "ops", "ops.f.direction__in": "bprop", "per": "op"},
-        {"view": "kernels-by-iteration", "iteration": "5"},
-        {"view": "kernels-by-op", "iteration": "7"},
-        {"view": "iterations"},
-        {"view": "gpus"},
-        {"view": "roofline"},
-    ],
-    ids=lambda query: "-".join(query.values()),
-)
-def test_tables_show_what_the_viewer_shows(
-    offline: Page,
-    page: Page,
-    made: Path,
-    viewer_on: Callable[[Path], Viewer],
-    report_url: str,
-    query: dict[str, str],
-) -> None:
-    viewer = viewer_on(made / "dlprof_dldb.sqlite")
-    page.goto(at(f"{viewer.url}/", profile=viewer.profile, aggregation="2", **query))
-    offline.goto(at(report_url, **query))
-    for one in (page, offline):
-        expect(one.locator("main table tbody tr").first).to_be_visible()
-        shown(one)
-        expect(one.locator("main .is-stale")).to_have_count(0)
-
-    # By cells: the viewer's rows also have a link without text, to the timeline.
-    cells = (
-        "tables => tables.map(table => [...table.rows].map("
-        "row => [...row.cells].map(cell => cell.innerText.trim())))"
-    )
-    tables = [one.locator("main table").evaluate_all(cells) for one in (page, offline)]
-    assert tables[0]
-    assert tables[1] == tables[0]
-    counts = [one.locator("main .table-count").all_inner_texts() for one in (page, offline)]
-    assert counts[1] == counts[0]
-
-
 def test_an_export_is_the_viewers(
     offline: Page,
     page: Page,
@@ -343,24 +296,3 @@ def test_a_damaged_file_says_so(offline: Page, made: Path, tmp_path: Path) -> No
     offline.goto(broken.as_uri())
 
     expect(offline.get_by_text("The report cannot be read")).to_be_visible()
-
-
-def test_the_report_of_a_big_profile_opens_and_says_what_it_leaves_out(
-    offline: Page, profile: Callable[[str], Path], make_database: MakeDatabase
-) -> None:
-    database = make_database(profile("pytorch_gpt2_large"), "--reports=html")
-    (report,) = database.parent.glob("*.html")
-    assert report.stat().st_size <= 5_000_000
-    url = report.as_uri()
-
-    offline.goto(at(url, view="ops"))
-    expect(offline.get_by_text("first 1,000 of 1,198 ops")).to_be_visible()
-    offline.goto(at(url, view="group-ops"))
-    expect(offline.get_by_text("first 1,000 of 1,202 groups and ops")).to_be_visible()
-    offline.goto(at(url, view="kernels-by-iteration", iteration="2"))
-    expect(offline.get_by_text("first 1,000 of 1,100 kernels")).to_be_visible()
-    offline.goto(at(url, view="kernels-by-iteration", iteration="399"))
-    expect(offline.get_by_text("this report contains the ops and kernels of")).to_be_visible()
-    offline.goto(at(url, view="iterations", zoom="100-150"))
-    chart = offline.get_by_role("group", name="Bar chart of 51 bars, iterations 100 to 150")
-    expect(chart).to_be_visible()

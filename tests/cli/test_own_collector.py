@@ -259,28 +259,6 @@ with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
 """
 
 
-def test_window_of_a_loop_is_recorded_and_steps_around_it_are_timed(bench: Bench) -> None:
-    if find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
-    options = ("--collector=cupti", "--bare_steps=6", "--profile_steps=20")
-    done = bench.run(TRAINING, *options)
-    assert done.returncode == 0, done.stderr
-    phases = dict(bench.rows("SELECT phase, count(*) FROM DLPROF_STEP_TIMES GROUP BY 1"))
-    ((kernels,),) = bench.rows("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")
-    # THEN there are steps without profiling before the window and after it
-    assert phases["bare"] > 20
-    assert phases["profiled"] + phases["marked"] == 20
-    assert 20 <= kernels <= 22
-    assert bench.rows("SELECT ended_by FROM DLPROF_WINDOW") == [("detach",)]
-    loops = "SELECT name, steps, recordedSteps FROM DLPROF_LOOPS"
-    ((name, steps, recorded),) = bench.rows(loops)
-    assert (name, recorded) == ("SGD", 20)
-    assert 60 <= steps <= 71
-    markers = "SELECT count(*) FROM NVTX_EVENTS WHERE text GLOB 'torch.nn*'"
-    assert 20 <= bench.rows(markers)[0][0] <= 30
-    assert "torch.profiler" not in done.stderr
-
-
 def test_profiler_of_the_script_is_given_way_to(bench: Bench) -> None:
     if find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")

@@ -14,15 +14,12 @@ import pytest
 
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate
-from aggregator.ranks import merge
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.system.progress import NullProgress
 from tests.builders import query
 from tests.rank_files import (
     Placing,
-    be_kept_waiting,
     collectives,
-    come_late,
     make_ranks,
     place,
     split,
@@ -30,9 +27,6 @@ from tests.rank_files import (
 
 ProfileFactory = Callable[[str], Path]
 NAME = "ddp2_resnet50_amp"
-LATE_NS = 50_000_000
-CALL = 40
-"""An all-reduce in the middle of the run."""
 #: The numbers that a database gives to what many rows share.
 KEYS = {"op_key", "name_key", "size_key", "device_key"}
 #: What depends on the number of files that a database was made from.
@@ -96,16 +90,6 @@ def test_two_files_joined_are_the_capture_of_both_processes(
     assert filled_tables(imported(NAME)) == filled_tables(joined)
 
 
-def test_the_order_of_the_files_and_the_size_of_the_windows_change_nothing(
-    two: list[Path], imported: Callable[[str], Path], tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(merge, "WINDOW_ROWS", 1000)
-    monkeypatch.setattr(merge, "SAMPLE_STEP", 10)
-    joined = view_rows(join(two[::-1], tmp_path / "joined.sqlite"))
-    single = view_rows(imported(NAME))
-    assert {view for view in single if single[view] != joined[view]} == set()
-
-
 def test_databases_of_the_ranks_can_be_joined_as_well(
     two: list[Path], imported: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -138,26 +122,6 @@ def waiting(database: Path) -> dict[tuple[int, int], int]:
     """(call, rank) -> waiting."""
     sql = "SELECT sequence, rank, waiting_ns FROM view_collectives"
     return {(call, rank): value for call, rank, value in query(database, sql)}
-
-
-@pytest.mark.parametrize("sources", [1, 2])
-def test_a_rank_that_is_50_ms_late_keeps_the_others_waiting_for_50_ms(
-    two: list[Path], tmp_path: Path, sources: int
-) -> None:
-    """Four ranks on two hosts with clocks that differ; rank 2 is late once."""
-    before, after = tmp_path / "before", tmp_path / "after"
-    for folder in (before, after):
-        folder.mkdir()
-    plain = make_ranks(two[:sources], 4, before, gpus_per_host=2)
-    late = make_ranks(two[:sources], 4, after, gpus_per_host=2)
-    for rank, file in enumerate(late):
-        (come_late if rank == 2 else be_kept_waiting)(file, CALL, LATE_NS)
-    was = waiting(join(plain, tmp_path / "before.sqlite"))
-    found = waiting(join(late, tmp_path / "after.sqlite"))
-    assert found.keys() == was.keys()
-    assert len(was) == 4 * 86
-    more = {key: found[key] - was[key] for key in found if found[key] != was[key]}
-    assert more == {(CALL, 0): LATE_NS, (CALL, 1): LATE_NS, (CALL, 3): LATE_NS}
 
 
 def test_waiting_is_what_plain_sql_over_the_exports_says(two: list[Path], joined: Path) -> None:
@@ -212,12 +176,6 @@ def test_ranks_keep_apart_what_hosts_share(two: list[Path], tmp_path: Path) -> N
     )
     assert query(database, per_device) == [(rank, 12_131) for rank in range(6)]
     assert query(database, "SELECT num_gpus FROM view_system_config") == [("6",)]
-
-
-def test_workers_change_nothing(two: list[Path], tmp_path: Path) -> None:
-    one, many = (join(two, tmp_path / f"{count}.sqlite", workers=count) for count in (1, 2))
-    assert view_rows(one) == view_rows(many)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.sqlite", "2.sqlite"]
 
 
 def test_advice_says_how_long_ranks_wait_for_each_other(joined: Path) -> None:

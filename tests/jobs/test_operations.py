@@ -25,7 +25,7 @@ from aggregator.system.log_lines import shortened, without_token
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
 from tests.jobs.services import KINDS, running_service
 from tests.jobs.uploading import UPLOAD_TYPE
-from tests.jobs.workers import Redis, needs_redis, seen_workers, worker
+from tests.jobs.workers import Redis, needs_redis, worker
 
 pytestmark = pytest.mark.jobs
 
@@ -132,33 +132,6 @@ def _health(viewer: RunningViewer) -> tuple[int, dict[str, str]]:
             return response.status, json.load(response)
     except HTTPError as error:
         return error.code, json.load(error)
-
-
-@needs_redis
-def test_health_is_right_over_redis(redis: Redis, database: Path, tmp_path: Path) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    with running([database], env) as viewer:
-        well = (200, {"status": "ok", "state": "ok", "broker": "ok", "worker": "idle"})
-        lonely = (503, {"status": "degraded", "state": "ok", "broker": "ok", "worker": "none"})
-        assert _health(viewer) == lonely
-        with worker(redis.url, tmp_path / "one"):
-            _wait(lambda: _health(viewer) == well)
-        # It said goodbye: one that only falls silent stays in the rows.
-        _wait(lambda: seen_workers(tmp_path / "state") == 0)
-        assert _health(viewer) == lonely
-        with worker(redis.url, tmp_path / "two") as killed:
-            _wait(lambda: _health(viewer) == well)
-            killed.kill()
-            _wait(lambda: _health(viewer) == lonely)
-        redis.kill()
-        status, body = _health(viewer)
-        assert (status, body["status"]) == (503, "degraded")
-        assert body["broker"].startswith("unavailable")
-        with urlopen(f"{viewer.url}/healthz", timeout=WAIT_LIMIT_S) as plain:
-            assert json.load(plain) == {"status": "ok"}
-        redis.start()
-        with worker(redis.url, tmp_path / "three"):
-            _wait(lambda: _health(viewer) == well)
 
 
 def test_health_reports_a_worker_that_hangs(database: Path, tmp_path: Path) -> None:

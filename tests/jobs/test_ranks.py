@@ -99,27 +99,6 @@ def test_the_embedded_worker_joins_rank_files(
     assert not list(state.rglob("*.ranks.*")), "the parts were left behind"
 
 
-@needs_redis
-def test_several_workers_share_the_files(
-    redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
-) -> None:
-    url = {"DLPROF_BROKER_URL": redis.url}
-    hold = tmp_path / "hold"
-    hold.touch()
-    with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
-        homes = start_two_workers(stack, redis, tmp_path, hold)
-        job = ask(viewer, rank_files)
-        # Each is at a file.
-        viewer.wait_for(job, lambda now: file_states(now).count("importing") == 2)
-        hold.unlink()
-        check(viewer, viewer.wait_for_end(job))
-        logs = [log(home) for home in homes]
-    assert all("Task dlprof.rank_file[" in text for text in logs)
-    joined = [text for text in logs if re.search(r"Task dlprof\.job\[\w+\] received", text)]
-    assert len(joined) == 1
-    assert not hidden(tmp_path / "state")
-
-
 def start_two_workers(stack: ExitStack, redis: Redis, tmp_path: Path, hold: Path) -> list[Path]:
     """Start two that are held at their first file; where each writes its log."""
     homes = [tmp_path / "first", tmp_path / "second"]
@@ -163,26 +142,6 @@ def test_a_worker_killed_at_a_file_costs_that_file_only(
         assert (
             len(re.findall(r"Task dlprof\.rank_file\[.*succeeded", log(first))) == RANKS - 1 + RANKS
         )
-    assert not hidden(tmp_path / "state")
-
-
-@needs_redis
-def test_a_redis_that_restarts_costs_no_job(
-    redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
-) -> None:
-    url = {"DLPROF_BROKER_URL": redis.url}
-    hold = tmp_path / "hold"
-    hold.touch()
-    held: Any = holding(tmp_path, hold)
-    with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
-        job = ask(viewer, rank_files)
-        stack.enter_context(worker(redis.url, tmp_path / "first", **held))
-        viewer.wait_for(job, lambda now: "importing" in file_states(now))
-        # With the messages of the other files.
-        redis.kill()
-        redis.start()
-        hold.unlink()
-        check(viewer, viewer.wait_for_end(job))
     assert not hidden(tmp_path / "state")
 
 
@@ -315,21 +274,6 @@ def test_a_folder_and_a_pattern_stand_for_their_rank_files(
         assert reply["status"] == 403
     finally:
         (folder / "rank77.sqlite").unlink()
-
-
-def test_one_machine_imports_several_files_at_once(
-    rank_files: list[Path], database: Path, tmp_path: Path
-) -> None:
-    """The embedded worker does one job at a time, but not one file at a time."""
-    hold = tmp_path / "hold"
-    with three_at_work(rank_files, database, tmp_path, hold) as (viewer, job, processes):
-        assert len(processes) == 3
-        # One dies at its file: the files that are not done are begun again.
-        processes[0].kill()
-        hold.unlink()
-        check(viewer, viewer.wait_for_end(job))
-        assert psutil.wait_procs(processes, timeout=WAIT_LIMIT_S)[1] == []
-    assert not hidden(tmp_path / "state")
 
 
 def test_the_processes_of_a_job_end_with_it(

@@ -14,21 +14,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from aggregator.errors import DatabaseWriteError
-from aggregator.options import ImportOptions
-from aggregator.ranks.rank_import import import_ranks
-from aggregator.system.progress import NullProgress
 from tests.jobs.running import ENDED, WAIT_LIMIT_S, Job, environment, running
 from tests.jobs.services import KINDS, assert_sound, running_service
 from tests.jobs.uploading import port_of, send_file, upload_head
 from tests.jobs.workers import needs_redis
-from tests.rank_files import make_ranks
 
 pytestmark = pytest.mark.jobs
 
@@ -148,41 +143,6 @@ def test_a_disk_that_fills_up_and_is_cleared(database: Path, small_disk: Path) -
     assert_sound(copy)
 
 
-def test_rank_files_on_a_disk_that_is_full(
-    profile: Callable[[str], Path], small_disk: Path, tmp_path: Path
-) -> None:
-    """Wherever it is that there is no room: the reason is the disk, and nothing is left."""
-    files = make_ranks([profile("pytorch_resnet50_fp32")], 2, tmp_path)
-    target = small_disk / "made" / "job.sqlite"
-    target.parent.mkdir()
-
-    def job() -> None:
-        options = ImportOptions(source=files[0], database=target)
-        import_ranks(options, files, NullProgress(), workers=2)
-
-    job()
-    # The parts lie beside the whole for a while.
-    size = target.stat().st_size
-    target.unlink()
-    said = []
-    # No part, the first, the second, the whole, and its temporary tables have no room.
-    for left in (0, 8192, size // 4, size * 3 // 4, size * 5 // 4, size * 7 // 4, size * 2):
-        filler = _fill(small_disk, left)
-        try:
-            job()
-        except DatabaseWriteError as error:
-            said.append(error.message)
-        left_behind = [path for path in target.parent.iterdir() if path != target]
-        target.unlink(missing_ok=True)
-        filler.unlink()
-        assert not left_behind
-
-    assert len(said) > 3
-    for message in said:
-        assert f"'{target}'" in message
-        assert "full" in message or "No space left" in message
-
-
 def test_a_state_that_cannot_be_written_is_a_refusal(database: Path, small_disk: Path) -> None:
     env = environment(small_disk / "state")
     with running([database], env) as viewer:
@@ -196,31 +156,6 @@ def test_a_state_that_cannot_be_written_is_a_refusal(database: Path, small_disk:
         filler.unlink()
         job = viewer.ask_for_aggregation(iter_start=9)
         assert viewer.wait_for_end(job)["state"] == "done"
-    assert_sound(database)
-
-
-@needs_redis
-def test_two_viewers_of_one_database(database: Path, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        viewers = []
-        for name in ("one", "two"):
-            env = environment(tmp_path / name)
-            viewers.append(stack.enter_context(running([database], env)))
-        for viewer in viewers:
-            viewer.worker()
-        starts = range(2, 8)
-        jobs = [
-            (viewer, viewer.ask_for_aggregation(iter_start=start))
-            for start in starts
-            for viewer in viewers
-        ]
-
-        ended = [viewer.wait_for_end(job) for viewer, job in jobs]
-
-        assert {job["state"] for job in ended} == {"done"}
-        # Asked for in both, made once.
-        assert len({job["aggregation_id"] for job in ended}) == len(starts)
-        assert viewers[0].aggregation_ids() == viewers[1].aggregation_ids()
     assert_sound(database)
 
 
@@ -246,56 +181,6 @@ def test_ten_people_at_once(kind: str, database: Path, tmp_path: Path) -> None:
     assert_sound(database)
 
 
-# --- uploads, while a process that handles them is killed -----------------------------------------
-
-
-@needs_redis
-def test_an_upload_whose_worker_is_killed_while_it_imports(
-    database: Path, demo_profile: Path, tmp_path: Path
-) -> None:
-    """No partial result is visible, another worker imports it, and the uploaded copy is deleted."""
-    with running_service("redis", database, tmp_path, held=True) as service:
-        viewer, stored = service.viewer, tmp_path / "state" / "profiles"
-        upload = send_file(viewer, demo_profile)
-        job = viewer.post("profiles/", {"upload": upload, "name": "mine"})
-        viewer.wait_for(job, lambda now: now["phase"] == "read")
-
-        service.kill_worker()
-        assert viewer.get("profiles/")["count"] == 1
-        (source,) = stored.glob("*/source/*/*")
-        assert source.read_bytes() == demo_profile.read_bytes()
-        service.let_go()
-        done = viewer.wait_for_end(job)
-
-        assert (done["state"], done["aggregation_id"]) == ("done", 1)
-        (made,) = [item for item in viewer.get("profiles/")["results"] if item["name"] == "mine"]
-        assert (made["error"], made["is_stored"]) == (None, True)
-        (file,) = [path for path in stored.rglob("*") if path.is_file()]
-        assert file.name.endswith(".dldb.sqlite")
-        assert_sound(file)
-
-
-@needs_redis
-def test_an_upload_whose_every_worker_is_killed_fails_and_can_be_tried_again(
-    database: Path, demo_profile: Path, tmp_path: Path
-) -> None:
-    with running_service("redis", database, tmp_path, held=True) as service:
-        viewer = service.viewer
-        job = viewer.post("profiles/", {"upload": send_file(viewer, demo_profile), "name": "mine"})
-        for _ in range(2):
-            viewer.wait_for(job, lambda now: now["phase"] == "read")
-            service.kill_worker()
-            viewer.wait_for(job, lambda now: now["state"] != "running")
-        failed = viewer.wait_for_end(job)
-
-        assert (failed["state"], failed["error"]["code"]) == ("failed", "WORKER_LOST")
-        assert viewer.get("profiles/")["count"] == 1
-        service.let_go()
-        again = viewer.wait_for_end(viewer.post(f"jobs/{job['id']}/retry/"))
-        assert again["state"] == "done"
-        assert viewer.get("profiles/")["count"] == 2
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_web_server_killed_during_an_upload(
     kind: str, database: Path, demo_profile: Path, tmp_path: Path
@@ -318,40 +203,6 @@ def test_a_web_server_killed_during_an_upload(
         assert [path.read_bytes() for path in incoming.iterdir()] == [data]
         job = viewer.post("profiles/", {"upload": upload})
         assert viewer.wait_for_end(job)["state"] == "done"
-    assert_sound(database)
-
-
-@needs_redis
-def test_old_and_malformed_messages_in_redis(database: Path, tmp_path: Path) -> None:
-    """A restored snapshot has messages of jobs that ended; others may write nonsense."""
-    with running_service("redis", database, tmp_path, held=False) as service:
-        assert service.redis is not None
-        viewer = service.viewer
-        done = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3))
-        service.redis.kill()
-        service.redis.start()
-        before = service.get_worker()
-        client = service.redis.client()
-        request = {"database": str(database), "sources": [], "profile_name": "", "mode": "auto",
-                   "request": {"key_node": "", "iter_start": 3, "iter_stop": None}, "ranks": [],
-                   "rank_folder": ""}  # fmt: skip
-        for message in (
-            _message({"request": request}),
-            _message({"request": {}}),
-            _message({}),
-            _message({}, task="dlprof.no_such_task"),
-            _message(None),
-            *("{broken", "[]", "{}", "1", '{"body": "x"}', "\x00"),
-        ):
-            client.lpush("dlprof", message)
-
-        later = [viewer.ask_for_aggregation(iter_start=start) for start in (4, 5, 6)]
-        ended = [viewer.wait_for_end(job) for job in later]
-
-        assert [job["state"] for job in ended] == ["done"] * 3
-        assert viewer.get(f"jobs/{done['id']}/") == done
-        assert len(viewer.aggregation_ids()) == 5
-        assert before.is_running(), "the same worker did them"
     assert_sound(database)
 
 

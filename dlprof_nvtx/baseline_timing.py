@@ -89,6 +89,7 @@ class Reference:
         self.is_repeated = False  # Whether the next call is one that has ended a step already.
         self.on_step: Callable[[], None] | None = None  # Called where a profiled step ends.
         self.on_found: Callable[[], None] | None = None  # Called where the loop is found.
+        self.on_resume: Callable[[], None] | None = None  # Called after the bare steps.
         self.reason = ""
         self.pid = 0
         self.has_loop = False  # Whether this process has begun a loop.
@@ -322,10 +323,9 @@ class Reference:
         self._begin()
         WINDOWS.begin(self.clock, self.number, self.name)
         self._keep()
-        from dlprof_nvtx.control import resume
-
         self.profiled, self.with_markers, self.is_marked = array("q"), array("b"), True
-        resume()
+        if self.on_resume is not None:
+            self.on_resume()
         self.write()
 
     def _begin(self) -> None:

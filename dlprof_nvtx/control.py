@@ -90,7 +90,7 @@ def _patch() -> None:
     os.register_at_fork(after_in_child=guarded(REFERENCE.begin_in_child))
     atexit.register(guarded(_at_exit))
     hide_from_dynamo()
-    REFERENCE.on_step = LIGHT.step
+    REFERENCE.on_step, REFERENCE.on_resume = LIGHT.step, resume
     WINDOWS.on_attach, WINDOWS.on_detach = guarded(enter_window), guarded(leave_window)
     WINDOWS.on_give_way = guarded(close_ranges)
     WINDOWS.on_timed, WINDOWS.record_event = guarded(watch_for_loops), guarded(record_event)

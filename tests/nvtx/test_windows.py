@@ -92,6 +92,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         fresh = type(REFERENCE)()
         fresh.folder = str(tmp_path)
         kept = {"on_step": LIGHT.step, "on_found": modules.begin_timing}
+        kept["on_resume"] = control.resume
         REFERENCE.__dict__.update({**vars(fresh), **kept})
         hooks = {
             "on_attach": control.enter_window,

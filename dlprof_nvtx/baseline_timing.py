@@ -132,6 +132,10 @@ class Reference:
             torch: Any = sys.modules["torch"]
             torch.cuda._lazy_call(guarded(self._begin))
 
+    def is_inside_loop(self) -> bool:
+        """Whether a process that started this one has a loop, or will: it decides for itself."""
+        return bool(self.folder) and (self._has_holding_ancestor() or self._has_looping_ancestor())
+
     def _has_holding_ancestor(self) -> bool:
         """Whether a process that started this one times its steps, or will: it decides."""
         try:
@@ -383,6 +387,8 @@ class Reference:
     def _of_windows(self) -> dict[str, Any]:
         """What was recorded in windows, and the steps of the loop that most was recorded of."""
         loops = WINDOWS.loops
+        if not loops:
+            return {}
         first = loops.get(self.bare_loop)
         if first is not None and self.before[0] > 0:
             first.outside_steps += self.before[0]
@@ -390,8 +396,6 @@ class Reference:
             self.before = (0, 0)
         found: dict[str, Any] = {"windows": WINDOWS.windows(), "outside": WINDOWS.outside()}
         found["loops"] = [self._of_loop(key, loop) for key, loop in loops.items()]
-        if not loops:
-            return found
         key = max(loops, key=lambda item: (loops[item].recorded_ns, loops[item].outside_ns))
         found.update(self._of_loop(key, loops[key]))
         if len(found["bare"]["host_ns"]) >= LEAST_STEPS:

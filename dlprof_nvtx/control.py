@@ -69,16 +69,27 @@ def init(
     if not STATE.patched:
         _patch()
     STATE.suspended = 0
-    from dlprof_nvtx.settings import describe_process
-
     PATCHES.put_back()
     CALLS.put_back()
     STATE.is_held = REFERENCE.hold()
-    if not STATE.is_held:
-        WINDOWS.begin()
-        start()
-    describe_process()
+    if STATE.is_held:
+        from dlprof_nvtx.settings import describe_process
+
+        describe_process()
+    elif REFERENCE.is_inside_loop():
+        # Most children of a program with a loop never use the GPU: those that compile, a daemon.
+        torch.cuda._lazy_call(guarded(_begin))
+    else:
+        _begin()
     return True
+
+
+def _begin() -> None:
+    from dlprof_nvtx.settings import describe_process
+
+    WINDOWS.begin()
+    start()
+    describe_process()
 
 
 def _patch() -> None:

@@ -419,6 +419,27 @@ def test_cupti_that_is_still_held_is_asked_for_again(start: Start) -> None:
     assert found.is_recording
 
 
+def test_child_of_a_program_with_a_loop_begins_with_the_gpu_only(start: Start) -> None:
+    found = start()
+    dlprof_nvtx.stop()
+    STATE.pid = 0
+    (found.folder / baseline_timing.STARTED).touch()
+    (found.folder / f"loop.{os.getppid()}").touch()
+    before = len(torch.cuda._queued_calls)
+    # GIVEN a process that compiles for its parent, which has begun the collection
+    assert dlprof_nvtx.init(backend=found)
+    Training().train(2)
+    # THEN it writes nothing, and has no window
+    assert (found.texts, found.calls) == ([], [])
+    assert "windows" not in found.written()
+    # WHEN it uses the GPU itself
+    for call, _ in torch.cuda._queued_calls[before:]:
+        call()
+    Training().train(2)
+    assert found.texts
+    assert [window["loop"] for window in found.written()["windows"]] == ["SGD"]
+
+
 def test_fetches_are_counted_for_each_iterator(tmp_path: Path) -> None:
     held = baseline_timing.Reference()
     held.folder, held.is_held = str(tmp_path), True

@@ -131,7 +131,26 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
         if not _is_covered(finding, found)
     ]
     kept.sort(key=_order)
+    if single:
+        kept = [_of_working_time(finding) for finding in kept]
     return kept, [answer for answer in answers if isinstance(answer, Unknown)]
+
+
+def _of_working_time(finding: Finding) -> Finding:
+    """The finding without a saving of a step, because there is no step."""
+    if finding.gain_pct is None:
+        return finding
+    return replace(
+        finding,
+        gain_pct=None,
+        gain_ns=None,
+        gain_source=None,
+        problem=say(
+            "{problem}; a fix could save {share:.0f}% of the GPU's working time",
+            problem=finding.problem,
+            share=finding.gain_pct,
+        ),
+    )
 
 
 def _order(finding: Finding) -> tuple[int, bool, bool, float]:

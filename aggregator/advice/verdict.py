@@ -64,6 +64,11 @@ class StepShares:
     loading: float  # The GPU is idle while input is waited for.
     idle: float  # The GPU is idle for another reason.
 
+    @property
+    def busy(self) -> float:
+        """The GPU runs anything. Unit: percent of the step."""
+        return self.computing + self.communication + self.copies
+
 
 @dataclass(frozen=True)
 class PathShares:
@@ -102,7 +107,7 @@ class Symptoms:
     """What a verdict is judged from."""
 
     shares: StepShares | None  # None: the breakdown is unknown.
-    mean_ns: float | None  # Mean time of an iteration; None: unknown. Unit: ns.
+    mean_ns: float | None  # Mean time of a step; None: unknown. Unit: ns.
     median_ns: int | None  # Median time of a step; None: there are no steps. Unit: ns.
     steps: int  # Number of steps.
     # Share of the step that each finding could save. Unit: percent.
@@ -112,6 +117,12 @@ class Symptoms:
     # Whether the step without profiling is known: idle time of the GPU may be the profiler's.
     has_bare: bool = True
     first: FirstFinding | None = None  # None: nothing was found.
+    step_ns: float | None = None  # The typical step; None: the median one is. Unit: ns.
+
+    @property
+    def step_text(self) -> str:
+        """The typical step in a readable unit."""
+        return duration_text(self.step_ns or self.median_ns or 0)
 
 
 @dataclass(frozen=True)
@@ -150,11 +161,11 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
         found = _of_profiled_step(symptoms)
     first = symptoms.first
     if first is None or symptoms.median_ns is None:
-        return found
+        return found if first is None else _led_by(found, first)
     limit = _LIMIT_OF.get(first.advice, found.limit)
     if first.gain_pct is None:
         if first.advice not in _OF_THE_HOST and found.limit is not Limit.UNKNOWN:
-            return replace(found, sentence=_joined(found, first), advice=first.advice)
+            return _led_by(found, first)
         return Verdict(Limit.UNKNOWN, say("{text}", text=first.problem), None, first.advice)
     if first.gain_ns is None:
         sentence = say(
@@ -164,7 +175,7 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
         )
         return Verdict(limit, sentence, first.gain_pct, first.advice)
     if first.gain_pct < MEDIUM_GAIN_PCT and found.limit is not Limit.UNKNOWN:
-        return replace(found, sentence=_joined(found, first), advice=first.advice)
+        return _led_by(found, first)
     sentence = say(
         "{problem}; a fix could save {saved} of a step ({share:.0f}%)",
         problem=first.problem,
@@ -174,22 +185,23 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
     return Verdict(limit, sentence, first.gain_pct, first.advice)
 
 
-def _joined(found: Verdict, first: FirstFinding) -> Text:
-    return say(
+def _led_by(found: Verdict, first: FirstFinding) -> Verdict:
+    sentence = say(
         "{verdict}. First to change: {problem}", verdict=found.sentence, problem=first.problem
     )
+    return replace(found, sentence=sentence, advice=first.advice)
 
 
 def _of_profiled_step(symptoms: Symptoms) -> Verdict:
     """Idle time of a step as profiled says little of the step that is not profiled."""
-    busy = 0.0 if symptoms.shares is None else symptoms.shares.computing
+    busy = 0.0 if symptoms.shares is None else symptoms.shares.busy
     return Verdict(
         Limit.UNKNOWN,
         say(
-            "Kernels run {busy:.0f}% of a step, which takes {step} as profiled; how much of the "
-            "rest is the profiler's is unknown",
+            "The GPU is busy {busy:.0f}% of a step, which takes {step} as profiled; how much of "
+            "the rest is the profiler's is unknown",
             busy=busy,
-            step=duration_text(symptoms.median_ns or 0),
+            step=symptoms.step_text,
         ),
         busy,
     )
@@ -199,11 +211,15 @@ def _limit_of_step(symptoms: Symptoms) -> Verdict:
     """Name what takes most of a step, if that is clear."""
     mean, median = symptoms.mean_ns, symptoms.median_ns
     if median is None or mean is None:
-        return _unknown(say("What limits a step is unknown: no training steps were found"))
+        return _unknown(say("What limits a step is unknown: no loop was found"))
     if symptoms.steps < MIN_STEPS:
         return _of_few_steps(symptoms)
-    if symptoms.shares is None:
-        return _unknown(say("What limits a step is unknown: it has no breakdown of its time"))
+    if symptoms.shares is None or not symptoms.shares.busy:
+        return _unknown(
+            say("What limits a step is unknown: it has no breakdown of its time")
+            if symptoms.shares is None
+            else say("What limits a step is unknown: the profile holds no work of a GPU")
+        )
     if mean > MAX_SKEW * median:
         return _unknown(
             say(
@@ -214,8 +230,8 @@ def _limit_of_step(symptoms: Symptoms) -> Verdict:
             )
         )
     if symptoms.path is not None:
-        return _of_path(symptoms, symptoms.shares, symptoms.path, duration_text(median))
-    return _of_shares(symptoms, symptoms.shares, duration_text(median))
+        return _of_path(symptoms, symptoms.shares, symptoms.path, symptoms.step_text)
+    return _of_shares(symptoms, symptoms.shares, symptoms.step_text)
 
 
 def _of_few_steps(symptoms: Symptoms) -> Verdict:
@@ -228,10 +244,10 @@ def _of_few_steps(symptoms: Symptoms) -> Verdict:
         )
     return _unknown(
         say(
-            "What limits a step is unknown: there are fewer than {count} steps. Kernels run "
-            "{busy:.0f}% of the aggregated time",
+            "What limits a step is unknown: there are fewer than {count} steps. The GPU is busy "
+            "{busy:.0f}% of them",
             count=MIN_STEPS,
-            busy=symptoms.shares.computing,
+            busy=symptoms.shares.busy,
         )
     )
 
@@ -257,7 +273,7 @@ def _of_path(symptoms: Symptoms, shares: StepShares, path: PathShares, step: str
     if first == "loading":
         return _of_loader(path.loading, step)
     if first == "computing":
-        return _of_kernels(symptoms.roofline, shares.computing, step)
+        return _of_kernels(symptoms.roofline, shares.busy, step)
     return _of_transfers(first, getattr(shares, first), step)
 
 
@@ -268,12 +284,12 @@ def _of_several(
         return Verdict(
             Limit.UNKNOWN,
             say(
-                "No single limit: kernels run {busy:.0f}% of a {step} step, and the CPU launches "
-                "them only just in time",
-                busy=shares.computing,
+                "No single limit: the GPU is busy {busy:.0f}% of a {step} step, and the CPU "
+                "launches its work only just in time",
+                busy=shares.busy,
                 step=step,
             ),
-            shares.computing,
+            shares.busy,
         )
     return _unknown(
         say(
@@ -307,7 +323,7 @@ def _of_host(
     idle = shares.idle + shares.loading
     if shares.idle >= MIN_SHARE_PCT:
         return Verdict(limit, _IDLING[limit](idle, step), idle, advice)
-    return Verdict(limit, _WAITING[limit](path.host, shares.computing, step), path.host, advice)
+    return Verdict(limit, _WAITING[limit](path.host, shares.busy, step), path.host, advice)
 
 
 def _launch_bound(idle: float, step: str) -> Text:
@@ -324,8 +340,8 @@ def _host_bound(idle: float, step: str) -> Text:
 
 def _launches_late(host: float, busy: float, step: str) -> Text:
     return say(
-        "Launch-bound: a {step} step waits for the CPU {share:.0f}% of its time; kernels run "
-        "{busy:.0f}% of it",
+        "Launch-bound: a {step} step waits for the CPU {share:.0f}% of its time; the GPU is "
+        "busy {busy:.0f}% of it",
         step=step,
         share=host,
         busy=busy,
@@ -334,8 +350,8 @@ def _launches_late(host: float, busy: float, step: str) -> Text:
 
 def _works_long(host: float, busy: float, step: str) -> Text:
     return say(
-        "CPU-bound: a {step} step waits for the program {share:.0f}% of its time; kernels run "
-        "{busy:.0f}% of it",
+        "CPU-bound: a {step} step waits for the program {share:.0f}% of its time; the GPU is "
+        "busy {busy:.0f}% of it",
         step=step,
         share=host,
         busy=busy,
@@ -367,7 +383,7 @@ def _of_shares(symptoms: Symptoms, shares: StepShares, step: str) -> Verdict:
             )
         )
     if first == "computing":
-        return _of_kernels(symptoms.roofline, shares.computing, step)
+        return _of_kernels(symptoms.roofline, shares.busy, step)
     if first == "idle":
         return _of_idle_time(symptoms.gains_pct, shares, step)
     return _of_transfers(first, parts[first], step)
@@ -413,8 +429,8 @@ def _of_kernels(roofline: Roofline, share: float, step: str) -> Verdict:
     known = roofline.known_pct or 0.0
     if known < MIN_KNOWN_PCT or roofline.peak_pct is None:
         reason = say(
-            "Kernels run {share:.0f}% of a {step} step; what limits them is unknown: the costs of "
-            "{rest:.0f}% of their time are not known",
+            "The GPU is busy {share:.0f}% of a {step} step; what limits its kernels is unknown: "
+            "the costs of {rest:.0f}% of their time are not known",
             share=share,
             step=step,
             rest=100.0 - known,
@@ -422,8 +438,8 @@ def _of_kernels(roofline: Roofline, share: float, step: str) -> Verdict:
         return Verdict(Limit.UNKNOWN, reason, share)
     if roofline.peak_pct < MIN_PEAK_PCT:
         reason = say(
-            "Kernels run {share:.0f}% of a {step} step, but reach only {peak:.0f}% of the GPU's "
-            "peaks: neither computing nor memory limits them",
+            "The GPU is busy {share:.0f}% of a {step} step, but its kernels reach only "
+            "{peak:.0f}% of its peaks: neither computing nor memory limits them",
             share=share,
             step=step,
             peak=roofline.peak_pct,
@@ -433,23 +449,23 @@ def _of_kernels(roofline: Roofline, share: float, step: str) -> Verdict:
     total = max(computing + memory + (roofline.link_ns or 0), 1)
     if computing >= DOMINANT_RATIO * total:
         sentence = say(
-            "Compute-bound: kernels run {share:.0f}% of a {step} step, most of them limited by "
-            "operations",
+            "Compute-bound: the GPU is busy {share:.0f}% of a {step} step, and operations limit "
+            "most of its kernels",
             share=share,
             step=step,
         )
         return Verdict(Limit.COMPUTE, sentence, share)
     if memory >= DOMINANT_RATIO * total:
         sentence = say(
-            "Memory-bound: kernels run {share:.0f}% of a {step} step, most of them limited by the "
-            "GPU's memory",
+            "Memory-bound: the GPU is busy {share:.0f}% of a {step} step, and its memory limits "
+            "most of its kernels",
             share=share,
             step=step,
         )
         return Verdict(Limit.MEMORY, sentence, share)
     reason = say(
-        "Kernels run {share:.0f}% of a {step} step; neither computing nor memory limits most of "
-        "them",
+        "The GPU is busy {share:.0f}% of a {step} step; neither computing nor memory limits most "
+        "of its kernels",
         share=share,
         step=step,
     )

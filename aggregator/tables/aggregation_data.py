@@ -94,8 +94,9 @@ class AggregationData:
         """An object; under ``unknown`` the reason of each field that is null."""
         values: dict[str, Any] = {}
         unknown: dict[str, str] = {}
-        for view, which in dict.fromkeys((field.view, field.where) for field in spec.fields):
-            fields = [key for key in spec.fields if (key.view, key.where) == (view, which)]
+        stored = [field for field in spec.fields if field.derived is None]
+        for view, which in dict.fromkeys((field.view, field.where) for field in stored):
+            fields = [field for field in stored if (field.view, field.where) == (view, which)]
             missing = {field.name: why for field in fields if (why := self._why_missing(field))}
             known = [field for field in fields if field.name not in missing]
             columns = [field.total.format(column=field.column) for field in known]
@@ -111,6 +112,11 @@ class AggregationData:
             }
             if row is None:
                 unknown |= {field.name: _NO_ROW for field in known}
+        for field in spec.fields:
+            if field.derived is not None:
+                values[field.name] = field.derived(values)
+                if values[field.name] is None:
+                    unknown[field.name] = field.when_null or _NO_ROW
         reply = _nest({field.name: values.get(field.name) for field in spec.fields})
         return reply | {"unknown": unknown}
 

@@ -12,22 +12,10 @@ from aggregator.system.untrusted_json import read_json
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
+from aggregator.tables.gpu_time import split_the_step
 from aggregator.tables.verdict import read_verdict
 
 MOST_OPS: Final = 10
-BUSY_PARTS: Final = (
-    ("Tensor Core kernels", "tc_pct"),
-    ("other kernels", "non_tc_pct"),
-    ("communication", "communication_pct"),
-    ("CUDA graphs", "graph_pct"),
-    ("copies", "memory_pct"),
-)
-IDLE_PARTS: Final = (
-    ("idle: data loader", "dataloader_pct"),
-    ("idle: I/O", "io_pct"),
-    ("idle: CPU ops", "cpu_pct"),
-    ("idle: Python or other", "other_pct"),
-)
 _STRAY: Final = "unassociated_"
 
 
@@ -36,13 +24,13 @@ def read_first_screen(data: AggregationData) -> dict[str, Any]:
     summary = data.read_object(PERFORMANCE_SUMMARY)
     verdict = read_verdict(data)
     found = data.rows(ADVICE, {"status__in": "found"})
-    step = _step(summary)
+    step = read_step(summary)
     ops = _ops(data)
     return {
         "step": step,
         "loop": _loop(data, summary),
         "between_steps": _between(summary),
-        "gpu": _gpu(data, None if step is None else step["mean_ns"]),
+        "gpu": read_gpu_time(data, step),
         "names": _names(ops),
         "verdict": {"text": verdict.sentence, "finding": verdict.advice},
         "findings": [_finding(row) for row in found],
@@ -51,8 +39,8 @@ def read_first_screen(data: AggregationData) -> dict[str, Any]:
     }
 
 
-def _step(summary: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The step: without profiling if that was measured or given, else as profiled."""
+def read_step(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the step: without profiling if that was measured or given, else as profiled."""
     profiled = summary["step_ns"]
     if profiled is None:
         return None
@@ -98,25 +86,21 @@ def _between(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found if isinstance(found, list) else []
 
 
-def _gpu(data: AggregationData, step_ns: int | None) -> dict[str, Any]:
-    """Where a mean step goes: the GPU is busy or idle, and the parts of both add up to it."""
-    usage = dict(data.read_object(RESOURCE_USAGE))
-    moved = usage["communication_pct"] or 0.0
-    if usage["non_tc_pct"] is None or usage["tc_pct"] is None:
+def read_gpu_time(data: AggregationData, step: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return where the step goes: the GPU is busy or idle, and the parts of both add up to it."""
+    found, is_corrected = split_the_step(data.read_object(RESOURCE_USAGE))
+    if found is None:
         return {"busy_pct": None, "idle_pct": None, "parts": []}
-    # Kernels that move data are counted among the others.
-    usage["non_tc_pct"] -= min(moved, usage["non_tc_pct"])
+    step_ns = None if step is None else step["ns"] if is_corrected else step["mean_ns"]
     parts = [
-        {"name": name, "pct": usage[column], "is_busy": names is BUSY_PARTS}
-        for names in (BUSY_PARTS, IDLE_PARTS)
-        for name, column in names
-        if usage[column]
+        {
+            "name": part.name,
+            "ns": None if step_ns is None else round(part.pct / 100.0 * step_ns),
+            "pct": part.pct,
+        }
+        for part in found.parts
     ]
-    busy = sum(part["pct"] for part in parts if part["is_busy"])
-    for part in parts:
-        ns = None if step_ns is None else round(part["pct"] / 100.0 * step_ns)
-        part |= {"ns": ns, "pct": round(part["pct"], 4)}
-    return {"busy_pct": round(busy, 4), "idle_pct": round(100.0 - busy, 4), "parts": parts}
+    return {"busy_pct": found.busy_pct, "idle_pct": found.idle_pct, "parts": parts}
 
 
 def _ops(data: AggregationData) -> list[tuple[str, str, int]]:

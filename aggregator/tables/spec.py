@@ -6,10 +6,10 @@ Everything else (SQL, filters, sorting, export, OpenAPI) is derived from these d
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from aggregator.texts import say
 
@@ -294,6 +294,8 @@ class Field:
     measured: str = ""  # As for a column.
     is_rest: bool = False  # The value is what is left of the column to 100 %.
     when_null: str = ""  # Why the value is unknown where the column is NULL.
+    # How the value follows from the other ones; None: it is in the view.
+    derived: Callable[[Mapping[str, Any]], Any] | None = None
     # Where the view has more than one row: how the column of the rows of ``where`` becomes a value.
     total: str = "{column}"
     where: str = ""

@@ -48,9 +48,7 @@ def read_verdict(data: AggregationData) -> Verdict:
     summary = data.read_object(PERFORMANCE_SUMMARY)
     profiled = Symptoms(
         shares=_shares(data.read_object(RESOURCE_USAGE)),
-        mean_ns=summary["step_mean_ns"] or summary["iter_avg_ns"],
-        median_ns=summary["step_median_ns"] or summary["iter_median_ns"],
-        steps=summary["step_count"] or summary["steps"] or 0,
+        **_steps(summary),
         gains_pct=_gains(data),
         has_bare=_has_bare(summary),
         first=_first(data),
@@ -71,6 +69,16 @@ def read_verdict(data: AggregationData) -> Verdict:
         is_corrected=is_corrected,
         pace=_pace(data),
     )
+
+
+def _steps(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Times and number of the steps; of iterations where the database is too old to have steps."""
+    if summary["loop_steps"] is None:
+        mean, typical = summary["iter_avg_ns"], summary["iter_median_ns"]
+        found = {"mean_ns": mean, "median_ns": typical, "step_ns": typical}
+        return found | {"steps": summary["steps"] or 0}
+    found = {name: summary[f"step_{name}"] for name in ("mean_ns", "median_ns")}
+    return found | {"step_ns": summary["step_ns"], "steps": summary["step_count"] or 0}
 
 
 def _pace(data: AggregationData) -> str | None:
@@ -124,7 +132,12 @@ def _without_profiling(profiled: Symptoms, summary: Mapping[str, Any]) -> Sympto
         copies=copies,
     )
     return replace(
-        profiled, shares=shares, mean_ns=float(step_ns), median_ns=step_ns, path=corrected
+        profiled,
+        shares=shares,
+        mean_ns=float(step_ns),
+        median_ns=step_ns,
+        path=corrected,
+        step_ns=summary["bare_step_ns"] or step_ns,
     )
 
 

@@ -27,7 +27,8 @@ from aggregator.tables.declared.addresses import TABLES, find_table
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.iterations import AGGREGATIONS, ITERATIONS
 from aggregator.tables.declared.profile import profile_details, profile_item
-from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
+from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
+from aggregator.tables.first_screen import read_gpu_time, read_step
 from aggregator.tables.request import check_parameters, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, iter_rows
@@ -92,8 +93,8 @@ def list_profiles(profiles: Profiles) -> Answer:
 def summarize(scope: Scope) -> Answer:
     """Why it is slow: the verdict, the step time and its shares, what could save most."""
     data = scope.data
-    summary = known_values(data.read_object(PERFORMANCE_SUMMARY))
-    usage = known_values(data.read_object(RESOURCE_USAGE))
+    found = data.read_object(PERFORMANCE_SUMMARY)
+    summary, step = known_values(found), read_step(found)
     advice = [
         {name: row[name] for name in ("advice", "severity", "gain_ns", "gain_pct", "problem")}
         for row in data.rows(ADVICE, {"status__in": "found"}, limit=5)
@@ -101,7 +102,7 @@ def summarize(scope: Scope) -> Answer:
     return {
         "verdict": to_plain(read_verdict(data)),
         "step": summary,
-        "share_of_step": usage,
+        "gpu": read_gpu_time(data, step),
         "advice": advice,
         "link": scope.link("dashboard"),
     }

@@ -15,6 +15,7 @@ from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportO
 from aggregator.pipeline import aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
 from aggregator.system.sqlite_uri import as_text
+from aggregator.tables.gpu_time import split_the_step
 from profiler_cli.commands.advise import format_best
 from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
 from profiler_cli.commands.step_reference import (
@@ -41,6 +42,7 @@ from profiler_cli.outputs import (
 )
 from profiler_cli.reports.declared import MODEL_DATA, REPORTS
 from profiler_cli.reports.source import ReportSource
+from profiler_cli.reports.summary import read_usage
 from profiler_cli.reports.table import Report
 
 if TYPE_CHECKING:
@@ -326,6 +328,10 @@ def _step_times(source: ReportSource) -> str:
     row = source.one_row("view_performance_summary")
     step = source.one_row(STEP_VIEW)
     lines = step_lines(step) if step else _iteration_line(row)
+    found, is_corrected = split_the_step(read_usage(source)) if lines else (None, False)
+    if found is not None:
+        basis = "without profiling" if is_corrected else "as profiled"
+        lines.append(f"Of the mean step, {basis}: {found.text}.")
     if row.get("steady_note") and (row.get("is_steady") or source.mode is not Mode.SIMPLE):
         note = str(row["steady_note"])
         lines.append(f"{note[0].upper()}{note[1:]}.")

@@ -77,16 +77,9 @@ def run_show(words: Sequence[str]) -> int:
 def _without_texts(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document without what only the texts for people use."""
     step = document["step"]
-    gpu = document["gpu"]
     return {
         **document,
         "step": step and {name: step[name] for name in step if name != "reason"},
-        "gpu": {
-            **gpu,
-            "parts": [
-                {name: part[name] for name in ("name", "ns", "pct")} for part in gpu["parts"]
-            ],
-        },
         "findings": [
             {name: finding[name] for name in finding if name != "recommendation"}
             for finding in document["findings"]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
+from aggregator.tables.gpu_time import BUSY, IDLE, busy_pct, idle_pct
 from profiler_cli.reports.columns import EFFICIENCY, Format, csv_decimal, json_decimal
 from profiler_cli.reports.table import Report, RowsListener, encode
 
@@ -56,6 +57,11 @@ EXTENDED_SUMMARY_ROWS: Final = {
     "CUDA Graph Duration %": ("graph_duration_pct", True),
     "Communication Duration %": ("communication_pct", True),
     "Exposed Communication Duration %": ("exposed_communication_pct", True),
+}
+# Title -> column of view_typical_step; with --extended=true.
+STEP_ROWS: Final = {
+    "Typical Step As Profiled (ns)": ("typical_step", False),
+    "Step Without Profiling As Given (ns)": ("given_step", False),
 }
 # Title -> column of view_step_reference; with --extended=true.
 REFERENCE_ROWS: Final = {
@@ -160,6 +166,8 @@ def _read_sections(source: ReportSource) -> list[Section]:
     summary = source.one_row("view_model_summary")
     report = _values(SUMMARY_ROWS, summary)
     if source.is_extended:
+        report |= _values(STEP_ROWS, source.one_row("view_typical_step"))
+        report |= _gpu_time(read_usage(source))
         report |= _values(REFERENCE_ROWS, source.one_row("view_step_reference"))
         report |= _values(RECORDED_ROWS, source.one_row("view_recorded_part"))
         report |= _values(CORRECTED_ROWS, source.one_row("view_corrected_step"))
@@ -209,6 +217,21 @@ def _values(
         label: [_rendered(summary.get(column), is_decimal)]
         for label, (column, is_decimal) in rows.items()
     }
+
+
+def read_usage(source: ReportSource) -> dict[str, object]:
+    """Read the shares of a step as ``split_the_step`` takes them."""
+    summary = source.one_row("view_model_summary")
+    return {
+        **{f"{part}_pct": summary.get(f"{part}_duration_pct") for part in (*BUSY, *IDLE)},
+        "communication_pct": summary.get("exposed_communication_pct"),
+        **source.one_row("view_corrected_breakdown"),
+    }
+
+
+def _gpu_time(usage: Mapping[str, object]) -> dict[str, list[Value]]:
+    values = {"GPU Busy %": busy_pct(usage), "GPU Idle %": idle_pct(usage)}
+    return {title: [_rendered(value, is_decimal=True)] for title, value in values.items()}
 
 
 def _totals(

@@ -182,8 +182,11 @@ def test_resource_usage_adds_up_to_the_whole(api: ApiClient, served: Served, sql
     assert not body.pop("communication_pct")
     # Neither capture has steps without profiling.
     assert {body.pop(name) for name in list(body) if name.startswith("corrected_")} == {None}
+    busy, idle = body.pop("busy_pct"), body.pop("idle_pct")
     assert tuple(value or 0.0 for value in body.values()) == expected
     assert sum(expected) == pytest.approx(100, abs=1e-4)
+    assert busy == pytest.approx(sum(expected[:3]), abs=1e-3)
+    assert busy + idle == pytest.approx(100)
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,14 @@ def symptoms(shares: StepShares | None, **more: object) -> Symptoms:
         (
             symptoms(BUSY, roofline=COSTS),
             Limit.COMPUTE,
-            "Compute-bound: kernels run 92% of a 52.9 ms step, most of them limited by operations",
+            ("Compute-bound: the GPU is busy 93% of a 52.9 ms step, and operations limit most of "
+            "its kernels"),
         ),
         (
             symptoms(BUSY, roofline=replace(COSTS, compute_ns=15, memory_ns=80)),
             Limit.MEMORY,
-            ("Memory-bound: kernels run 92% of a 52.9 ms step, most of them limited by the GPU's "
-            "memory"),
+            ("Memory-bound: the GPU is busy 93% of a 52.9 ms step, and its memory limits most of "
+            "its kernels"),
         ),
     ],
 )  # fmt: skip
@@ -79,11 +80,11 @@ def test_what_takes_most_of_a_step_limits_it(given: Symptoms, limit: Limit, sent
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (replace(symptoms(IDLE), median_ns=None), "no training steps were found"),
-        (replace(symptoms(IDLE), mean_ns=None), "no training steps were found"),
+        (replace(symptoms(IDLE), median_ns=None), "no loop was found"),
+        (replace(symptoms(IDLE), mean_ns=None), "no loop was found"),
         (
             replace(symptoms(IDLE), steps=3),
-            "there are fewer than 4 steps. Kernels run 13% of the aggregated time",
+            "there are fewer than 4 steps. The GPU is busy 13% of them",
         ),
         (replace(symptoms(None), steps=1), "there are fewer than 4 steps"),
         (symptoms(None), "it has no breakdown of its time"),
@@ -109,10 +110,10 @@ def test_what_takes_most_of_a_step_limits_it(given: Symptoms, limit: Limit, sent
         ),
         (symptoms(BUSY), "the costs of 100% of their time are"),
         (symptoms(BUSY, roofline=replace(COSTS, known_pct=24.0)), "the costs of 76%"),
-        (symptoms(BUSY, roofline=replace(COSTS, peak_pct=12.0)), "reach only 12% of the GPU's"),
+        (symptoms(BUSY, roofline=replace(COSTS, peak_pct=12.0)), "reach only 12% of its peaks"),
         (
             symptoms(BUSY, roofline=replace(COSTS, compute_ns=50, memory_ns=50)),
-            "neither computing nor memory limits most of them",
+            "neither computing nor memory limits most of its kernels",
         ),
     ],
 )
@@ -152,7 +153,10 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
             replayed(HALF, replace(PATH, host=74.0, computing=26.0), launch_bound=32.6),
             Limit.LAUNCH,
             74.0,
-            "Launch-bound: a 52.9 ms step waits for the CPU 74% of its time; kernels run 60% of it",
+            (
+                "Launch-bound: a 52.9 ms step waits for the CPU 74% of its time; the GPU is busy "
+                "62% of it"
+            ),
         ),
         (
             replayed(
@@ -161,8 +165,8 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
             Limit.HOST,
             99.0,
             (
-                "CPU-bound: a 52.9 ms step waits for the program 99% of its time; kernels run 60% "
-                "of it"
+                "CPU-bound: a 52.9 ms step waits for the program 99% of its time; the GPU is busy "
+                "62% of it"
             ),
         ),
         (
@@ -190,7 +194,10 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
             ),
             Limit.COMPUTE,
             82.0,
-            "Compute-bound: kernels run 82% of a 52.9 ms step, most of them limited by operations",
+            (
+                "Compute-bound: the GPU is busy 82% of a 52.9 ms step, and operations limit most "
+                "of its kernels"
+            ),
         ),
         (
             replayed(
@@ -211,8 +218,8 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
             Limit.UNKNOWN,
             84.0,
             (
-                "No single limit: kernels run 84% of a 52.9 ms step, and the CPU launches them "
-                "only just in time"
+                "No single limit: the GPU is busy 84% of a 52.9 ms step, and the CPU launches its "
+                "work only just in time"
             ),
         ),
         (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from aggregator.tables.gpu_time import busy_pct, idle_pct
 from aggregator.tables.spec import IN_GRAPHS, Field, ObjectSpec, fields_of
+from aggregator.texts import say
 
 _PERFORMANCE = "view_performance_summary"
 _REFERENCE = "view_step_reference"
@@ -149,6 +151,7 @@ _CORRECTED_PARTS = (
 )
 _MEASURED = {"dataloader": "dataloader_measured", "io": "io_measured"}
 """Parts of the breakdown that not every capture has."""
+_NO_GPU_WORK = say("No work of a GPU was recorded in the steps.")
 
 RESOURCE_USAGE = ObjectSpec(
     "resource-usage",
@@ -180,6 +183,25 @@ RESOURCE_USAGE = ObjectSpec(
             "exposed_communication_pct",
             "Only kernels that move data between GPUs run; part of non_tc_pct.",
             "number",
+        ),
+        Field(
+            "busy_pct",
+            _BREAKDOWN,
+            "",
+            "The GPU runs kernels, graphs, copies or sets; of the step without profiling where its "
+            "parts are known, else of the step as profiled.",
+            "number",
+            derived=busy_pct,
+            when_null=_NO_GPU_WORK,
+        ),
+        Field(
+            "idle_pct",
+            _BREAKDOWN,
+            "",
+            "The rest of that step.",
+            "number",
+            derived=idle_pct,
+            when_null=_NO_GPU_WORK,
         ),
         *(
             Field(

@@ -33,15 +33,15 @@ COLORS = {
     "outside": "#9aa0a6",
 }
 PART_NAMES = {
-    "tc": say("Using Tensor Cores"),
-    "non_tc": say("Not Using Tensor Cores"),
-    "communication": say("Exposed Communication"),
-    "graph": say("CUDA Graphs, Content Unknown"),
-    "memory": say("Memory"),
-    "dataloader": say("Dataloader"),
-    "io": say("I/O"),
-    "cpu": say("CPU"),
-    "other": say("Other"),
+    "tc": say("Tensor Core kernels"),
+    "non_tc": say("Other kernels"),
+    "communication": say("Communication"),
+    "graph": say("CUDA graphs"),
+    "memory": say("Copies"),
+    "dataloader": say("Idle: data loader"),
+    "io": say("Idle: I/O"),
+    "cpu": say("Idle: CPU ops"),
+    "other": say("Idle: Python or other"),
     "outside": say("Outside Aggregation"),
 }
 #: Parts of a wall time in the order in which they are stacked.

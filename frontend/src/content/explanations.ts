@@ -33,6 +33,17 @@ export const EXPLANATIONS = {
       "Higher is better. Below about 80 %, see in the breakdown what the GPU was waiting for.",
     ),
   },
+  gpuBusy: {
+    what: t(
+      "The share of a step in which the GPU runs kernels, CUDA graphs, copies or sets; the rest is idle.",
+    ),
+    how: t(
+      "Of the step without profiling where its parts are known, else of the step as profiled. DLProf's GPU utilization counts kernels only: see the GPUs.",
+    ),
+    advice: t(
+      "Higher is better. Below about 80 %, see in the breakdown what the GPU was waiting for.",
+    ),
+  },
   efficiency: {
     what: t("Share of the GPUs' peak performance that the run used."),
     how: t(
@@ -140,9 +151,9 @@ export const EXPLANATIONS = {
     ),
   },
   resourceUsage: {
-    what: t("Breakdown of the time of the aggregated iterations."),
+    what: t("Breakdown of the mean step: what the GPU does, and what it waits for."),
     how: t(
-      "Each moment counts once, for the first category that applies: Tensor Core kernel, other kernel, memory, dataloader, I/O, CPU, other. They add up to 100 %.",
+      "Each moment counts once, for the first category that applies: Tensor Core kernel, other kernel, communication, graph, copy (DLProf: memory), data loader, I/O, ops on the CPU, other. They add up to 100 %.",
     ),
     advice: t(
       "Green is GPU work. Reduce the largest other part: dataloader - more workers; CPU - fewer, larger ops; memory - fewer copies.",

@@ -22,29 +22,36 @@ export type PartKey =
 /** Parts that few captures have; without any of it they are left out. */
 export const RARE_PARTS: ReadonlySet<string> = new Set(["communication", "graph"]);
 
+/** Parts in which the GPU runs nothing. */
+export const IDLE_PARTS: ReadonlySet<string> = new Set(["dataloader", "io", "cpu", "other"]);
+
 /** In stacking order: a higher one wins where two overlap. */
 export const PARTS: readonly Part[] = [
   {
     key: "tc",
-    label: t("Using Tensor Cores"),
+    label: t("Tensor Core kernels"),
     hint: t("A kernel that uses Tensor Cores was running"),
   },
-  { key: "non_tc", label: t("Not using Tensor Cores"), hint: t("Only other kernels were running") },
+  { key: "non_tc", label: t("Other kernels"), hint: t("Only other kernels were running") },
   {
     key: "communication",
-    label: t("Exposed communication"),
+    label: t("Communication"),
     hint: t("Only kernels were running that move data between GPUs"),
   },
   {
     key: "graph",
-    label: t("CUDA graphs, content unknown"),
+    label: t("CUDA graphs"),
     hint: t("Only CUDA graphs were running whose kernels were not recorded"),
   },
-  { key: "memory", label: t("Memory"), hint: t("Only copies or fills were running on the GPU") },
-  { key: "dataloader", label: t("Dataloader"), hint: t("GPU idle, the data loader was working") },
-  { key: "io", label: "I/O", hint: t("GPU idle, files were read or written") },
-  { key: "cpu", label: t("CPU"), hint: t("GPU idle, ops were running on the CPU") },
-  { key: "other", label: t("Other"), hint: t("GPU idle and no op was running") },
+  { key: "memory", label: t("Copies"), hint: t("Only copies or fills were running on the GPU") },
+  {
+    key: "dataloader",
+    label: t("Idle: data loader"),
+    hint: t("GPU idle, the data loader was working"),
+  },
+  { key: "io", label: t("Idle: I/O"), hint: t("GPU idle, files were read or written") },
+  { key: "cpu", label: t("Idle: CPU ops"), hint: t("GPU idle, ops were running on the CPU") },
+  { key: "other", label: t("Idle: Python or other"), hint: t("GPU idle and no op was running") },
 ];
 
 /** One slice of a breakdown as it is drawn. */

@@ -1,6 +1,7 @@
 /** The first row: the figures that matter most, each with the list behind it. */
 
 import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
 import type {
@@ -23,6 +24,7 @@ import {
 import { navigate } from "../../state/location";
 import type { QueryPatch } from "../../state/query";
 import { steadyOf, useScope, useScoped } from "../../state/scope";
+import { AggregateButton } from "../../ui/AggregateButton";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Loaded, Skeleton, Unknown } from "../../ui/states";
 import { MISSED_PARAMS, useAreFiguresKnown } from "./arriving";
@@ -55,14 +57,7 @@ export function PerformanceSummary(): JSX.Element {
                 ) : (
                   <StepTime data={data} />
                 )}
-                <Pct
-                  title={t("GPU busy")}
-                  info={EXPLANATIONS.gpuUtilization}
-                  pct={data.gpu_utilization_pct}
-                  reason={data.unknown?.gpu_utilization_pct}
-                  tone="gpu"
-                  view="gpus"
-                />
+                <Busy data={data} />
                 <TensorCores data={data} missed={missed} />
                 <Communication data={data} />
                 <ModelFlops data={efficiency} />
@@ -150,14 +145,19 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
   );
 }
 
-/** The typical step as profiled, and between what times most steps lie. */
+/** The step: without profiling if that is known, else as profiled; the other one is below it. */
 function StepTime({ data }: { data: Summary }): JSX.Element {
   // Databases of versions that stored no steps have the iterations only.
-  const step = data.step_ns ?? data.iter_median_ns;
+  const profiled = data.step_ns ?? data.iter_median_ns;
+  const bare = data.bare_step_ns ?? data.given_step_ns;
+  const step = bare ?? profiled;
   const p10 = data.step_p10_ns ?? data.iter_p10_ns;
   const p90 = data.step_p90_ns ?? data.iter_p90_ns;
   const isMean = data.step_statistic === "mean";
-  const title = isMean ? t("Step time (mean, as profiled)") : t("Step time (median, as profiled)");
+  const asProfiled = isMean
+    ? t("Step time (mean, as profiled)")
+    : t("Step time (median, as profiled)");
+  const title = bare === null ? asProfiled : t("Step time (without profiling)");
   return (
     <Kpi
       title={title}
@@ -169,6 +169,9 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
       <span class="kpi-side">
         <Spark />
       </span>
+      {bare !== null && profiled !== null && (
+        <span class="kpi-note">{t("as profiled: {time}", { time: durationText(profiled) })}</span>
+      )}
       {p10 !== null && p90 !== null && (data.step_count ?? data.steps ?? 0) > 1 && (
         <span
           class="kpi-note"
@@ -199,6 +202,7 @@ function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
       </p>
     );
   }
+  if (bare === null && data.step_ns !== null && !isReport()) return <BareStep data={data} />;
   if (bare === null && data.bare_step_reason === null) return null;
   const parts =
     bare === null
@@ -222,6 +226,43 @@ function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
     <p class="kpi-note" role="note">
       <strong>{t("Step without profiling")}</strong>: {parts.filter(Boolean).join(" · ")}
     </p>
+  );
+}
+
+/** That the step without profiling is unknown, with a field for it: an aggregation stores it. */
+function BareStep({ data }: { data: Summary }): JSX.Element {
+  const { aggregation } = useScope();
+  const [text, setText] = useState("");
+  const ns = Math.round(Number(text) * 1e6);
+  const isTime = text.trim() !== "" && Number.isFinite(ns) && ns > 0;
+  return (
+    <div class="kpi-note bare-step" role="note">
+      <span>
+        <strong>{t("Step without profiling")}</strong>:{" "}
+        {[t("unknown"), data.bare_step_reason ?? ""].filter(Boolean).join(" · ")}
+      </span>
+      <label>
+        {t("By the program's own clock, in ms:")}{" "}
+        <input
+          type="number"
+          min="0"
+          step="any"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </label>
+      <AggregateButton
+        request={{
+          iter_start: aggregation.iter_start,
+          iter_stop: aggregation.iter_stop,
+          phase: aggregation.phase ?? "",
+          bare_step_ns: ns,
+        }}
+        disabledReason={isTime ? undefined : t("Enter what a step takes without dlprof.")}
+      >
+        {t("Use it")}
+      </AggregateButton>
+    </div>
   );
 }
 
@@ -322,6 +363,25 @@ function Pct(props: {
       )}
       {props.note !== undefined && <span class="kpi-note">{props.note}</span>}
     </Kpi>
+  );
+}
+
+/** Busy and idle time, which add up to the step. */
+function Busy({ data }: { data: Summary }): JSX.Element {
+  const usage = useScoped<ResourceUsage>("resource-usage/").data;
+  // Databases of NVIDIA may lack the breakdown.
+  const pct = usage?.busy_pct ?? data.gpu_utilization_pct;
+  const idle = usage?.idle_pct ?? null;
+  return (
+    <Pct
+      title={t("GPU busy")}
+      info={EXPLANATIONS.gpuBusy}
+      pct={pct}
+      reason={data.unknown?.gpu_utilization_pct}
+      tone="gpu"
+      view="gpus"
+      note={idle === null ? undefined : t("idle {pct} %", { pct: formatPct(idle) })}
+    />
   );
 }
 

@@ -6,8 +6,8 @@ import type { PerformanceSummary, ResourceUsage } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { PARTS, type PartKey, RARE_PARTS, type Slice } from "../../lib/activities";
-import { durationText, formatTimeIn, pickTimeUnit } from "../../lib/units";
+import { IDLE_PARTS, PARTS, type PartKey, RARE_PARTS, type Slice } from "../../lib/activities";
+import { durationText, formatPct, formatTimeIn, pickTimeUnit } from "../../lib/units";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
@@ -32,6 +32,17 @@ function slicesOf(usage: ResourceUsage, source: Source): readonly Slice[] {
   });
 }
 
+/** Busy and idle add up to the step. */
+function busyText(slices: readonly Slice[]): string {
+  const total = slices.reduce((sum, slice) => sum + slice.value, 0);
+  const idle = slices.filter((slice) => IDLE_PARTS.has(slice.key));
+  const share = (100 * idle.reduce((sum, slice) => sum + slice.value, 0)) / Math.max(total, 1e-9);
+  return t("GPU busy {busy} %, idle {idle} %", {
+    busy: formatPct(100 - share),
+    idle: formatPct(share),
+  });
+}
+
 /** Parts the database does not know (older ones lack dataloader and I/O), in words. */
 function missingText(usage: ResourceUsage): string {
   // Databases of NVIDIA count graphs and communication among the other kernels.
@@ -53,10 +64,11 @@ export function ResourceUsagePanel(): JSX.Element {
   const usage = useScoped<ResourceUsage>("resource-usage/");
   const summary = useScoped<PerformanceSummary>("performance-summary/").data;
   const [isRaw, setRaw] = useState(false);
-  const bare = summary?.corrected_step_ns ?? null;
+  const bare = summary?.bare_step_ns ?? summary?.corrected_step_ns ?? null;
   const isCorrected = bare !== null && usage.data?.corrected_cpu_pct != null;
   const source: Source = isCorrected && !isRaw ? "corrected_" : "";
-  const average = (source === "" ? summary?.iter_avg_ns : bare) ?? null;
+  const profiled = summary?.step_mean_ns ?? summary?.iter_avg_ns;
+  const average = (source === "" ? profiled : bare) ?? null;
   // One unit for all parts, that of the whole.
   const unit = pickTimeUnit(average ?? 0);
   const perIteration = (slice: Slice) =>
@@ -87,10 +99,10 @@ export function ResourceUsagePanel(): JSX.Element {
               {average !== null && (
                 <p class="panel-lead">
                   {source === ""
-                    ? t("Breakdown of the mean iteration, {time}", { time: durationText(average) })
-                    : t("Breakdown of the step corrected for profiling, {time}", {
-                        time: durationText(average),
-                      })}
+                    ? t("Mean step as profiled: {time}", { time: durationText(average) })
+                    : t("Step without profiling: {time}", { time: durationText(average) })}
+                  {" · "}
+                  {busyText(slices)}
                 </p>
               )}
               <StackedBar

@@ -14,9 +14,9 @@ from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.events.window import read_bare_step
 from aggregator.replay.analysis import ReplayedProfile
-from aggregator.replay.corrected import proven_saving_ns
 from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.rank_report import ErrorPct, Stragglers, rank_prediction
+from aggregator.replay.scale import StepScale, read_scale
 from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import QueryCache
@@ -27,7 +27,8 @@ from aggregator.texts import say
 MOST_ITEMS: Final = 4_000
 """Items of a chain that are replied, the longest ones; a page draws no more."""
 Corrected = Annotated[
-    bool, doc("1: without the costs of profiling, where the step without it is known.")
+    bool,
+    doc("1: without the costs of profiling, where the step without it is known; 0: as profiled."),
 ]
 
 
@@ -42,8 +43,10 @@ class Replay(Struct, kw_only=True):
     """How well the replay of the unchanged profile fits."""
 
     is_corrected: Annotated[bool, doc("Whether it is without the costs of profiling.")]
-    measured_step_ns: Annotated[int, doc("Median of the measured steps.")]
-    replayed_step_ns: Annotated[int, doc("Median of the replayed steps.")]
+    measured_step_ns: Annotated[
+        int, doc("The step: without profiling (is_corrected), else the typical one as profiled.")
+    ]
+    replayed_step_ns: Annotated[int, doc("The same one of the replayed steps, as its part.")]
     error_pct: ErrorPct
     unexplained_pct: Annotated[float, doc("Share of the step that is unexplained idle time.")]
     confidence: Annotated[str, doc("high, medium or low.")]
@@ -108,11 +111,11 @@ class OpSensitivities(Replay, kw_only=True):
 class WhatIf(Replay, kw_only=True):
     """The step with changes."""
 
-    predicted_step_ns: Annotated[int | None, doc("Median step; null: no change.")]
+    predicted_step_ns: Annotated[int | None, doc("The step then; null: no change.")]
     saving_ns: Annotated[
         int | None,
         doc(
-            "What the median step is known to save; null: no change, or the saved time is of the "
+            "What the step is known to save; null: no change, or the saved time is of the "
             "CPU and may be the profiler's, because the step without profiling is unknown."
         ),
     ]
@@ -170,7 +173,7 @@ def read_critical_path(
     iteration_index: Annotated[
         int | None, doc("Iteration of the chain (default: that of median length).")
     ] = None,
-    corrected: Corrected = False,
+    corrected: Corrected = True,
 ) -> CriticalPath:
     """The critical path of all steady steps by kind and owner, and the chain of one.
 
@@ -179,6 +182,7 @@ def read_critical_path(
         InvalidValueError: The iteration is no steady one.
     """
     profile, is_corrected = replayed_profile(data, corrected=corrected)
+    scale = _scale(data, profile, is_corrected=is_corrected)
     ops = profile.graph.data.ops
     names = dict(zip(ops.op_ids, ops.names, strict=True))
     shares = _keep(
@@ -186,12 +190,12 @@ def read_critical_path(
         f"shares{is_corrected}",
         lambda: [
             PathShare(**vars(share), op_name=names.get(share.owner))
-            for share in profile.critical_path_shares()
+            for share in scale.shares(profile.critical_path_shares())
         ],
     )
     chain = step_chain(profile, _row(profile, iteration_index))
     return CriticalPath(
-        **asdict(_fit(profile, is_corrected=is_corrected)),
+        **asdict(_fit(profile, scale)),
         critical_path=shares,
         iteration_index=int(profile.steps.number[chain.step]),
         step_ns=int(profile.replayed_ns[chain.step]),
@@ -200,7 +204,7 @@ def read_critical_path(
     )
 
 
-def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = False) -> OpSensitivities:
+def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = True) -> OpSensitivities:
     """For each op the time that a step gains when the op gains 1 ns, and its slack.
 
     Raises:
@@ -227,7 +231,7 @@ def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = False) 
             for found in profile.sensitivities()
         ]
 
-    fit = asdict(_fit(profile, is_corrected=is_corrected))
+    fit = asdict(_fit(profile, _scale(data, profile, is_corrected=is_corrected)))
     return OpSensitivities(**fit, ops=_keep(data, f"sensitivity{is_corrected}", read))
 
 
@@ -235,7 +239,7 @@ def read_what_if(
     data: AggregationData,
     *,
     changes: Annotated[Mapping[str, str], address_notes()],
-    corrected: Corrected = False,
+    corrected: Corrected = True,
 ) -> WhatIf:
     """A replay of the steady steps with the changes.
 
@@ -247,7 +251,8 @@ def read_what_if(
     rank = changes.get("rank_as_median", "")
     # Ranks are compared as they were measured.
     profile, is_corrected = replayed_profile(data, corrected=corrected and not rank)
-    fit = asdict(_fit(profile, is_corrected=is_corrected))
+    scale = _scale(data, profile, is_corrected=is_corrected)
+    fit = asdict(_fit(profile, scale))
     if not made and not rank:
         return WhatIf(
             **fit, predicted_step_ns=None, saving_ns=None, interval_ns=None, is_bound=None
@@ -258,9 +263,9 @@ def read_what_if(
         found = profile.predict(made)
     return WhatIf(
         **fit,
-        predicted_step_ns=found.predicted_step_ns,
-        saving_ns=proven_saving_ns(profile, found, _bare_step(data), is_corrected=is_corrected),
-        interval_ns=list(found.interval_ns),
+        predicted_step_ns=scale.predicted_ns(found),
+        saving_ns=scale.saving_ns(profile, found, _bare_step(data)),
+        interval_ns=scale.interval_ns(found),
         is_bound=found.is_bound,
     )
 
@@ -305,12 +310,21 @@ def _keep(data: AggregationData, name: str, read: Callable[[], Kept]) -> Kept:
     return _kept.get(data.database.state, name, params, read)  # type: ignore[return-value]
 
 
-def _fit(profile: ReplayedProfile, *, is_corrected: bool) -> Replay:
+def _scale(data: AggregationData, profile: ReplayedProfile, *, is_corrected: bool) -> StepScale:
+    aggr = int(data.params["aggr_id"])
+    return data.database.read_with(
+        lambda connection: read_scale(
+            stored_events(connection), aggr, profile, is_corrected=is_corrected
+        )
+    )
+
+
+def _fit(profile: ReplayedProfile, scale: StepScale) -> Replay:
     errors = profile.errors_pct
     return Replay(
-        is_corrected=is_corrected,
-        measured_step_ns=int(np.median(profile.measured_ns)),
-        replayed_step_ns=int(np.median(profile.replayed_ns)),
+        is_corrected=scale.basis == "bare",
+        measured_step_ns=scale.step_ns,
+        replayed_step_ns=scale.typical_ns(profile.replayed_ns),
         error_pct=ErrorPct(
             median=round(float(np.median(errors)), 4), worst=round(float(errors.max()), 4)
         ),

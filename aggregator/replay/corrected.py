@@ -17,7 +17,7 @@ import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import flatten
-from aggregator.replay.analysis import INTERVAL_PCT, Prediction, ReplayedProfile
+from aggregator.replay.analysis import INTERVAL_PCT, ReplayedProfile
 from aggregator.replay.graph import Graph
 from aggregator.replay.replay import Durations, Times, replay
 from aggregator.replay.sequence_index import cpu_chains
@@ -177,25 +177,6 @@ def busy_ns(profile: ReplayedProfile) -> int:
     edges = np.array([start[steps.first], start[steps.next]])
     covered = busy.covered_before(edges.ravel()).reshape(edges.shape)
     return round(float((covered[1] - covered[0]).mean()))
-
-
-def proven_saving_ns(
-    profile: ReplayedProfile, found: Prediction, bare_ns: int | None, *, is_corrected: bool
-) -> int | None:
-    """What a median step is known to save by a change; None: profiling may have made all of it.
-
-    Args:
-        profile: The replay.
-        found: Its answer to the change.
-        bare_ns: Median step without profiling; None: unknown.
-        is_corrected: Whether the replay is without the costs of profiling.
-    """
-    saved = int(np.median(profile.measured_ns)) - found.predicted_step_ns
-    if is_corrected or found.gpu_saved_ns is None or saved <= 0:
-        return saved
-    if bare_ns is not None:
-        return min(saved, max(bare_ns - busy_ns(profile), 0) + found.gpu_saved_ns)
-    return min(saved, found.gpu_saved_ns) or None
 
 
 GPU, CPU, LOADER, COMMUNICATION = "gpu", "cpu", "loader", "communication"

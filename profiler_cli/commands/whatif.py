@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +17,15 @@ from aggregator.answers.changes import CHANGES, DeclaredChange, Takes, make_chan
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
+from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.rows.replay import store_replay
 from aggregator.errors import UsageError
 from aggregator.events.window import read_bare_step
 from aggregator.pipeline import open_or_import
 from aggregator.replay.analysis import Prediction, ReplayedProfile
-from aggregator.replay.corrected import proven_saving_ns
 from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
 from aggregator.replay.reader import read_replayed
+from aggregator.replay.scale import StepScale, read_scale
 from aggregator.replay.scenario import Change
 from aggregator.system.plain_text import on_one_line, shown
 from profiler_cli.commands.databases import chosen_aggregation
@@ -53,25 +55,34 @@ def run_whatif(words: Sequence[str]) -> int:
                 database.connection.execute("SELECT aggr_id FROM view_aggregations ORDER BY 1")
             )
             aggr = chosen_aggregation([int(row[0]) for row in rows], options.aggregation)
-            profile = read_replayed(stored_events(database.connection), aggr)
+            store = stored_events(database.connection)
+            measured = read_replayed(store, aggr)
+            # Ranks are compared as they were measured.
+            corrected = (
+                read_corrected(database.connection, store, aggr, measured)
+                if options.rank_as_median is None
+                else None
+            )
+            profile = measured if corrected is None else corrected
+            scale = read_scale(store, aggr, profile, is_corrected=corrected is not None)
             prediction = profile.predict(changes) if changes else None
             if options.rank_as_median is not None:
-                report = read_slow_ranks(stored_events(database.connection), aggr)
+                report = read_slow_ranks(store, aggr)
                 prediction = rank_prediction(
                     report, options.rank_as_median, profile, alone=not changes
                 )
-            bare_ns = read_bare_step(stored_events(database.connection), aggr)
-            saving_ns = None
+            change = None
             if prediction is not None:
-                saving_ns = proven_saving_ns(profile, prediction, bare_ns, is_corrected=False)
+                bare_ns = read_bare_step(store, aggr)
+                change = _Change(prediction, scale.saving_ns(profile, prediction, bare_ns))
             if options.save:
-                _save(Path(options.database), database.path, aggr, profile)
+                _save(Path(options.database), database.path, aggr, measured)
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             raise damaged(database.path, error) from error
     if options.format == "json":
-        print(json.dumps(_document(profile, prediction, saving_ns), indent=2))
+        print(json.dumps(_document(profile, scale, change), indent=2))
     else:
-        print(shown(_text(options.database, profile, prediction, saving_ns)), end="")
+        print(shown(_text(options.database, profile, scale, change)), end="")
     return EXIT_DONE
 
 
@@ -161,21 +172,27 @@ def _changes(options: argparse.Namespace) -> list[Change]:
     )
 
 
-def _document(
-    profile: ReplayedProfile, prediction: Prediction | None, saving_ns: int | None
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Change:
+    prediction: Prediction
+    saving_ns: int | None  # None: profiling may have made all of it.
+
+
+def _document(profile: ReplayedProfile, scale: StepScale, change: _Change | None) -> dict[str, Any]:
     errors = profile.errors_pct
     changed = {}
-    if prediction is not None:
+    if change is not None:
         changed = {
-            "predicted_step_ns": prediction.predicted_step_ns,
-            "saving_ns": saving_ns,
-            "interval_ns": list(prediction.interval_ns),
-            "is_bound": prediction.is_bound,
+            "predicted_step_ns": scale.predicted_ns(change.prediction),
+            "saving_ns": change.saving_ns,
+            "interval_ns": scale.interval_ns(change.prediction),
+            "is_bound": change.prediction.is_bound,
         }
     return {
-        "measured_step_ns": int(np.median(profile.measured_ns)),
-        "replayed_step_ns": int(np.median(profile.replayed_ns)),
+        "measured_step_ns": scale.step_ns,
+        "basis": scale.basis,
+        "statistic": str(scale.statistic),
+        "replayed_step_ns": scale.typical_ns(profile.replayed_ns),
         **changed,
         "error_pct": {"median": float(np.median(errors)), "worst": float(errors.max())},
         "unexplained_pct": round(profile.unexplained_pct, 4),
@@ -183,7 +200,7 @@ def _document(
         "notes": [str(note) for note in profile.notes],
         "critical_path": [
             {"kind": share.kind, "owner": share.owner, "ns": share.ns, "share_pct": share.share_pct}
-            for share in profile.critical_path_shares()
+            for share in scale.shares(profile.critical_path_shares())
         ],
         "sensitivity": [
             {
@@ -197,13 +214,15 @@ def _document(
     }
 
 
-def _text(
-    name: str, profile: ReplayedProfile, prediction: Prediction | None, saving_ns: int | None
-) -> str:
-    errors, measured = profile.errors_pct, int(np.median(profile.measured_ns))
+def _text(name: str, profile: ReplayedProfile, scale: StepScale, change: _Change | None) -> str:
+    errors, measured = profile.errors_pct, scale.step_ns
     number = len(profile.steps.number)
+    basis = "without profiling" if scale.basis == "bare" else "as profiled"
     lines = [
-        f"{name}: {number} step{'s' if number > 1 else ''}, median {measured / 1e6:.3f} ms",
+        (
+            f"{name}: {number} step{'s' if number > 1 else ''}, {scale.statistic}"
+            f" {measured / 1e6:.3f} ms, {basis}"
+        ),
         (
             f"replay of the unchanged profile: median error {np.median(errors):.2f} %,"
             f" worst {errors.max():.2f} %"
@@ -212,23 +231,23 @@ def _text(
         f"confidence: {profile.confidence}",
         *(f"  {note}" for note in profile.notes),
     ]
-    if prediction is not None:
-        low, high = (time / 1e6 for time in prediction.interval_ns)
+    if change is not None:
+        low, high = (time / 1e6 for time in scale.interval_ns(change.prediction))
         lines += [
             "",
             (
-                f"with the changes: {prediction.predicted_step_ns / 1e6:.3f} ms"
-                f" ({low:.3f} to {high:.3f} ms), {_change(measured, saving_ns)}"
+                f"with the changes: {scale.predicted_ns(change.prediction) / 1e6:.3f} ms"
+                f" ({low:.3f} to {high:.3f} ms), {_change(scale, change)}"
             ),
         ]
-        if prediction.is_bound:
+        if change.prediction.is_bound:
             lines.append("  A bound: with this change, other kernels would run.")
-    of = " of the unchanged profile" if prediction is not None else ""
+    of = " of the unchanged profile" if change is not None else ""
     lines += ["", f"critical path{of}, time in a step", f"  {_by_kind(profile)}"]
     lines += [
         f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} "
         f"{on_one_line(share.owner) or '-'}"
-        for share in profile.critical_path_shares()[:_MOST_ROWS]
+        for share in scale.shares(profile.critical_path_shares())[:_MOST_ROWS]
     ]
     lines += ["", f"ops{of}: time that a step gains for 1 ms of the op, own time, free delay"]
     for op in profile.sensitivities()[:_MOST_ROWS]:
@@ -240,11 +259,14 @@ def _text(
     return "\n".join(lines) + "\n"
 
 
-def _change(measured_ns: int, saving_ns: int | None) -> str:
+def _change(scale: StepScale, change: _Change) -> str:
     """How much shorter or longer the step becomes, as far as that is known."""
+    saving_ns = change.saving_ns
     if saving_ns is None:
         return "as profiled; how much of that is the profiler's is unknown (--bare_step_ms)"
-    percent = -100 * saving_ns / measured_ns if measured_ns else 0.0
+    if saving_ns < scale.step_ns - scale.predicted_ns(change.prediction):
+        return f"as profiled; known to be saved: {saving_ns / 1e6:.3f} ms (--bare_step_ms)"
+    percent = -100 * saving_ns / scale.step_ns if scale.step_ns else 0.0
     return f"{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
 
 

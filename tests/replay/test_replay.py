@@ -200,7 +200,7 @@ def test_the_command_writes_the_documented_json(
     changed = run(capsys, [database, "--speedup", "conv2d=2x", "--no-sync", "--graph-launch"])
     keys = (
         *("measured_step_ns", "replayed_step_ns", "error_pct", "unexplained_pct", "confidence"),
-        *("critical_path", "sensitivity", "notes"),
+        *("critical_path", "sensitivity", "notes", "basis", "statistic"),
     )
     assert set(plain) == {*keys}
     of_change = {"predicted_step_ns", "interval_ns", "is_bound", "saving_ns"}

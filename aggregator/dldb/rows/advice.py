@@ -20,6 +20,7 @@ from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError
 from aggregator.profile.profile import SourceFormat
+from aggregator.replay.scale import read_scale
 from aggregator.texts import say
 
 FOUND, UNKNOWN = "found", "unknown"
@@ -54,7 +55,8 @@ def add_advice(
     kept = {name: column for name, column in table.columns.items() if name in columns}
     insert_rows(connection, Table("advice", kept))
     if facts is not None and facts.replayed is not None:
-        for table in replay_tables(aggr, facts.replayed):
+        scale = read_scale(store, aggr, facts.replayed)
+        for table in replay_tables(aggr, facts.replayed, scale):
             if has_table(connection, table.name):
                 insert_rows(connection, table)
     return facts

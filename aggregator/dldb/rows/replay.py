@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.stored import require_aggregable
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import DldbVersionError
 from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.scale import StepScale, read_scale
 from aggregator.texts import say
 
 TABLES = ("critical_path", "op_sensitivity")
@@ -21,8 +23,9 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
         DatabaseError: It cannot be written.
     """
     require_aggregable(database)
-    tables = replay_tables(aggr, profile)
     with aggregation_transaction(database) as connection:
+        scale = read_scale(stored_events(connection), aggr, profile)
+        tables = replay_tables(aggr, profile, scale)
         if not all(has_table(connection, table) for table in TABLES):
             raise DldbVersionError(
                 say("'{database}' has no tables for the critical path.", database=database),
@@ -33,13 +36,13 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
             insert_rows(connection, table)
 
 
-def replay_tables(aggr: int, profile: ReplayedProfile) -> tuple[Table, Table]:
+def replay_tables(aggr: int, profile: ReplayedProfile, scale: StepScale) -> tuple[Table, Table]:
     """The rows of ``TABLES``."""
-    return _path(aggr, profile), _sensitivity(aggr, profile)
+    return _path(aggr, profile, scale), _sensitivity(aggr, profile)
 
 
-def _path(aggr: int, profile: ReplayedProfile) -> Table:
-    found = profile.critical_path_shares()
+def _path(aggr: int, profile: ReplayedProfile, scale: StepScale) -> Table:
+    found = scale.shares(profile.critical_path_shares())
     return Table(
         "critical_path",
         {

@@ -44,7 +44,7 @@ function Replayed(): JSX.Element {
   const [isRaw, setRaw] = useState(false);
   const params = {
     ...(iteration === null ? {} : { iteration_index: iteration }),
-    ...(isRaw ? {} : { corrected: 1 }),
+    ...(isRaw ? { corrected: 0 } : {}),
   };
   const path = useScoped<CriticalPath>("critical-path/", params);
   return (
@@ -97,8 +97,8 @@ function Fit({ found }: { found: CriticalPath }): JSX.Element {
     <div class="replay-fit">
       <p class="rank-verdict">
         {found.is_corrected
-          ? t("Corrected for profiling, the step of {step} waits for: {parts}.", waits)
-          : t("The step of {step} waits for: {parts}.", waits)}
+          ? t("Without profiling, the step of {step} waits for: {parts}.", waits)
+          : t("As profiled, the step of {step} waits for: {parts}.", waits)}
       </p>
       <p class="muted">
         {CONFIDENCE[found.confidence] ?? found.confidence}.{" "}

@@ -233,7 +233,7 @@ function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
   const request = requestOf(useThrottled(scenario));
   const answer = useScoped<Answer>(
     "what-if/",
-    fit.is_corrected ? { ...request, corrected: "1" } : request,
+    fit.is_corrected ? request : { ...request, corrected: "0" },
   );
   const before = fit.measured_step_ns;
   const step = answer.data?.predicted_step_ns ?? null;

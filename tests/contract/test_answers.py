@@ -78,7 +78,9 @@ def test_every_function_of_an_answer_is_declared() -> None:
     for module in pkgutil.iter_modules(answers.__path__):
         for name, found in vars(import_module(f"aggregator.answers.{module.name}")).items():
             if name.startswith("read_") and found.__module__.endswith(f".answers.{module.name}"):
-                assert f"answers.{module.name}.{name}" in declared or name == "read_memory_difference"
+                assert (
+                    f"answers.{module.name}.{name}" in declared or name == "read_memory_difference"
+                )
 
 
 @pytest.mark.parametrize("address", ANSWERS)

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from dlprof_nvtx import collector
+from dlprof_nvtx.agreement import FOLDER_VARIABLE
 from dlprof_nvtx.guard import ById, fields, guarded, has_parameters, say
 from dlprof_nvtx.program import has_loop
 from dlprof_nvtx.windows import WINDOWS, Loop
 
-FOLDER_VARIABLE = "DLPROF_REFERENCE"
 """Folder for messages to and from ``dlprof``; not set: collection began with the program."""
 STEPS_VARIABLE = "DLPROF_BARE_STEPS"
 STARTED = "started"
@@ -71,6 +71,7 @@ class Reference:
         self.owner: int | None = None  # ``id`` of the optimizer or model that ends a step.
         self.calls = 0  # Of the model that ends a step.
         self.training_calls = 0  # Of these in training.
+        self.ended = 0  # Steps of the loop that have ended.
         self.ticks: list[tuple[int, Any, str]] = []  # Time, CUDA event, name of a phase.
         self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
         self.found = 0  # Number of ticks when the loop was found; 0: not yet.
@@ -185,6 +186,7 @@ class Reference:
 
     def _follow(self, clock: str, owner: Any) -> None:
         self.clock, self.owner, self.ticks, self.found = clock, id(owner), [], 0
+        self.ended = 0
         self.name, self.number = _name_of(clock, owner), WINDOWS.number(owner)
 
     def end_compiled(self, function: Any) -> None:
@@ -259,6 +261,7 @@ class Reference:
     def _tick_once(self, ticks: list[tuple[int, Any, str]]) -> None:
         if not self.has_loop:  # A call less in each step.
             self._note_loop()
+        self.ended += 1
         if self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
             self.finish()  # Another process has begun the collection.
         elif self.is_held:
@@ -325,7 +328,7 @@ class Reference:
         """Keep the bare steps, begin the collection, and enable the markers."""
         self.is_held = False
         self._begin()
-        WINDOWS.begin(self.clock, self.number, self.name)
+        WINDOWS.begin(self.clock, self.number, self.name, self.ended)
         self._keep()
         self.profiled, self.with_markers, self.is_marked = array("q"), array("b"), True
         if self.on_resume is not None:

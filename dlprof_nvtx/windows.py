@@ -11,11 +11,13 @@ Nsight Systems cannot leave a process: with it all is recorded, and nothing here
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from dlprof_nvtx import collector
+from dlprof_nvtx import agreement, collector
 from dlprof_nvtx.guard import ById
 
 STEPS_VARIABLE = "DLPROF_PROFILE_STEPS"
@@ -29,6 +31,11 @@ take: a program of some hundred steps would be over before it ran one without pr
 BARE_STEPS, BARE_NS, MOST_BARE, SLOW_NS = 20, 1_000_000_000, 200, 10_000_000_000
 """So many steps without profiling are timed, for at least so long, and no more than the third; few
 of slow steps suffice."""
+IDLE_NS, IDLE_STEPS, IDLE_CHECK_S = 20_000_000_000, 5, 2.0
+"""A window ends when no step has ended for so long, and for so many of its steps."""
+EACH_STEP, SOME_STEPS, MOST_ASKED, RANKS_APART = 64, 10, 500, 3
+"""Ranks decide together after each of the first steps, later after one of some; about another
+window until so many steps have passed since the last one. They begin to record not so far apart."""
 MOST_WINDOWS, MOST_WINDOWS_IN_ALL = 4, 12
 """Windows of a loop, and of the process."""
 MOST_LOOPS, OTHERS = 16, ("", 0)
@@ -45,8 +52,12 @@ NAMED_SHARE = 0.95
 class Loop:
     """A loop of the program, and what is known of its steps."""
 
-    def __init__(self, name: str, clock: str) -> None:
+    def __init__(self, name: str, clock: str, index: int) -> None:
         self.name, self.clock = name, clock
+        self.index = index  # Of the loops of this process.
+        self.number = 0  # Of its step that ended last: equal in all ranks.
+        self.left = 0  # The same when a window ended last.
+        self.until = 0  # The same of the last step of the window, if ranks have agreed on it.
         self.last_ns = 0  # End of its last step; 0: what comes is no step that was seen whole.
         self.steps = self.recorded_ns = self.named_ns = 0  # Of its windows.
         self.windows = 0
@@ -105,6 +116,9 @@ class Windows:
         self._waiting: tuple[tuple[str, int], int] | None = None  # Another loop, and its steps.
         self._begin_ns = 0
         self._opener: Loop | None = None
+        self._has_ranks = False
+        self._left_utc_ns = 0  # When the collector left because no step ended; 0: it did not.
+        self._is_over = threading.Event()  # Set when the window that is open ends.
 
     def prepare(self) -> None:
         """Find out whether windows are recorded; the collection has not begun yet."""
@@ -112,20 +126,41 @@ class Windows:
         self.wanted = int(text) if text.isdigit() and int(text) else None
         self.is_active = text != ALL and collector.is_loaded()
 
-    def begin(self, clock: str = "", owner: int = 0, name: str = "") -> None:
+    def begin(self, clock: str = "", owner: int = 0, name: str = "", steps: int = 0) -> None:
         """Note that a window begins: the collector records since now.
 
         Args:
             clock: What ends the steps of the loop that runs; empty: none runs.
             owner: The ``number`` of that.
             name: Name of the loop.
+            steps: Steps of the loop that have ended.
         """
         if self.is_active and not self.is_attached:
             self.is_attached, self._begin_ns = True, time.perf_counter_ns()
+            self._has_ranks, self._left_utc_ns = agreement.has_ranks(), 0
             for loop in self.loops.values():
                 loop.was_complete, loop.steps_before = self._has_enough(loop), loop.steps
+                loop.until = 0
             if clock:
-                self._enter((clock, owner), name)
+                self._enter((clock, owner), name).number = steps
+            self._is_over = threading.Event()
+            watch = threading.Thread(target=self._watch, args=(self._is_over,), daemon=True)
+            with suppress(RuntimeError):  # The limit of threads: the program goes on.
+                watch.start()
+
+    def _watch(self, is_over: threading.Event) -> None:
+        """Leave the process when its loop seems to have ended: no step says so."""
+        while not is_over.wait(IDLE_CHECK_S):
+            current = self.current
+            if current is None or not current.last_ns:
+                continue
+            longest_ns = max((length for length, *_ in current.profiled[-MANY_STEPS:]), default=0)
+            idle_ns = time.perf_counter_ns() - current.last_ns
+            if longest_ns and idle_ns > max(IDLE_NS, IDLE_STEPS * longest_ns):
+                self._left_utc_ns = time.time_ns()
+                collector.detach()
+                self.must_detach = True  # The markers leave with the next step.
+                return
 
     def number(self, owner: Any) -> int:
         """Return a number of an object that no other one gets after it, as may happen to ids."""
@@ -157,6 +192,7 @@ class Windows:
         if loop is None:
             return False
         loop.ticks += 1
+        loop.number += 1
         gap_ns = now_ns - loop.last_ns if loop.last_ns else 0
         loop.last_ns = now_ns
         if self.is_attached:
@@ -209,7 +245,7 @@ class Windows:
     def _enter(self, key: tuple[str, int], name: str) -> Loop:
         loop = self.loops.get(key)
         if loop is None:
-            loop = self.loops[key] = Loop(self._name(name), key[0])
+            loop = self.loops[key] = Loop(self._name(name), key[0], len(self.loops))
         self._waiting, self.current = None, loop
         loop.ticks = loop.last_ns = 0
         return loop
@@ -234,15 +270,39 @@ class Windows:
             if loop.steps <= MOST_STORED:
                 loop.profiled.append((gap_ns, now_ns, is_marked))
         self.is_unnamed = False
-        if self._is_complete(loop, now_ns):
+        if self._must_end(loop, now_ns):
             self.must_detach = True
+
+    def _must_end(self, loop: Loop, now_ns: int) -> bool:
+        """Whether the window ends after this step: in a job of ranks, in all of them."""
+        is_complete = self._is_complete(loop, now_ns)
+        if not self._has_ranks:
+            return is_complete
+        if self.wanted is None:
+            is_asked = loop.number <= EACH_STEP or not loop.number % SOME_STEPS
+            return is_asked and self._is_agreed("end", loop, is_wanted=is_complete)
+        if self._is_of_other(loop):
+            return False
+        if not loop.until:
+            place, own = f"until.{loop.index}.{len(self.done)}", loop.number + self.wanted
+            found = agreement.agree(place, str(own))
+            loop.until = int(found) if found.isdecimal() else own
+        return loop.number >= loop.until
+
+    def _is_agreed(self, question: str, loop: Loop, *, is_wanted: bool) -> bool:
+        place = f"{question}.{loop.index}.{len(self.done)}.{loop.number}"
+        return agreement.agree(place, str(int(is_wanted))) == "1"
+
+    def _is_of_other(self, loop: Loop) -> bool:
+        """Whether the window is one for another loop."""
+        return loop.was_complete and loop is not self._opener
 
     def _is_complete(self, loop: Loop, now_ns: int) -> bool:
         passed_ns = now_ns - self._begin_ns
         if self.wanted is None and passed_ns >= LONGEST_NS and loop.steps >= LEAST_STEPS:
             return True
-        if loop.was_complete and loop is not self._opener:
-            return False  # The window is one for another loop.
+        if self._is_of_other(loop):
+            return False
         if self.wanted is not None:
             return loop.steps >= self.wanted
         # A further window is one for names, or completes the one before.
@@ -251,7 +311,8 @@ class Windows:
         return loop.steps >= steps and is_long
 
     def _has_enough(self, loop: Loop) -> bool:
-        return loop.steps >= (self.wanted if self.wanted is not None else WINDOW_STEPS)
+        least = self.wanted if self.wanted is not None else WINDOW_STEPS
+        return loop.steps >= least - (RANKS_APART if self._has_ranks else 0)
 
     def _wants_window(self, loop: Loop) -> bool:
         is_over = loop.windows >= MOST_WINDOWS or len(self.done) >= MOST_WINDOWS_IN_ALL
@@ -263,9 +324,13 @@ class Windows:
         if gap_ns:
             loop.outside_steps += 1
             loop.outside_ns += gap_ns
+        is_wanted = loop.has_bare and self._wants_window(loop)
         if not loop.has_bare:
             self._time(loop, gap_ns, now_ns, phase)
-        elif self._wants_window(loop):
+        if self._has_ranks:
+            is_asked = loop.number - loop.left <= MOST_ASKED and not loop.number % SOME_STEPS
+            is_wanted = is_asked and self._is_agreed("begin", loop, is_wanted=is_wanted)
+        if is_wanted:
             self.attach(loop)
 
     def _time(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
@@ -304,7 +369,9 @@ class Windows:
         self.done.append(self._window(ended_by))
         if self._opener is not None:
             self._opener.windows = max(1, self._opener.windows)
-        self.is_attached = False
+        for loop in self.loops.values():
+            loop.left = loop.number
+        self._end()
         if self.on_detach is not None:
             self.on_detach()
         collector.detach()
@@ -314,7 +381,8 @@ class Windows:
         """Note that the collector was detached for another profiler of the program."""
         if self.is_attached:
             self.done.append(self._window("profiler"))
-        self.is_attached, self.is_giving_way = False, True
+        self._end()
+        self.is_giving_way = True
         self._forget_steps()
 
     def take_back(self) -> bool:
@@ -327,6 +395,10 @@ class Windows:
         self.begin()
         return True
 
+    def _end(self) -> None:
+        self.is_attached = False
+        self._is_over.set()
+
     def _forget_steps(self) -> None:
         """Time no step that something else interrupted."""
         for loop in self.loops.values():
@@ -338,10 +410,10 @@ class Windows:
         steps = {loop.name: loop.steps - loop.steps_before for loop in self.loops.values()}
         return {
             "begin_utc_ns": self._begin_ns + offset_ns,
-            "end_utc_ns": time.time_ns(),
+            "end_utc_ns": self._left_utc_ns or time.time_ns(),
             "loop": max(steps, key=lambda name: steps[name], default=""),
             "steps": sum(steps.values()),
-            "ended_by": ended_by,
+            "ended_by": "detach" if self._left_utc_ns else ended_by,
         }
 
     def windows(self) -> list[dict[str, Any]]:

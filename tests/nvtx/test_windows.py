@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import dlprof_nvtx  # noqa: E402 - needs PyTorch
-from dlprof_nvtx import baseline_timing, collector, control, modules, windows  # noqa: E402
+from dlprof_nvtx import agreement, baseline_timing, collector, control, modules, windows  # noqa: E402
 from dlprof_nvtx.baseline_timing import REFERENCE  # noqa: E402
 from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT  # noqa: E402
 from dlprof_nvtx.names import Names  # noqa: E402
@@ -438,6 +440,120 @@ def test_child_of_a_program_with_a_loop_begins_with_the_gpu_only(start: Start) -
     Training().train(2)
     assert found.texts
     assert [window["loop"] for window in found.written()["windows"]] == ["SGD"]
+
+
+class Rank:
+    """The windows of a rank, whose steps take a fixed time by a clock of its own."""
+
+    def __init__(self, bench: Ranks, begin: int, step_ns: int) -> None:
+        self.bench, self.begin, self.step_ns = bench, begin, step_ns
+        self.windows, self.now_ns, self.number = Windows(), 1, 0
+        self.calls: list[tuple[str, int]] = []
+        self.windows.is_active, self.windows.wanted = True, bench.wanted
+
+    def step(self) -> None:
+        """End a step, as an optimizer does."""
+        self.bench.running = self
+        self.now_ns += self.step_ns
+        self.number += 1
+        if self.number == self.begin:
+            self.windows.begin("optimizer", 1, "SGD", self.number)
+        elif self.number > self.begin:
+            self.windows.end_step("optimizer", 1, "SGD")
+            if self.windows.must_detach:
+                self.windows.detach()
+
+
+class Ranks:
+    """Ranks of a job, in place of the collector and the clock of their process."""
+
+    def __init__(self, wanted: int | None) -> None:
+        self.wanted = wanted
+        self.running: Any = None
+        self.time_ns = self.perf_counter_ns
+
+    def perf_counter_ns(self) -> int:
+        return int(self.running.now_ns)
+
+    def begin(self) -> bool:
+        self.running.calls.append(("begin", self.running.number))
+        return True
+
+    def detach(self) -> bool:
+        self.running.calls.append(("detach", self.running.number))
+        return True
+
+
+@pytest.mark.parametrize("step_ms", [4, 60, 700, 20_000])
+@pytest.mark.parametrize("wanted", [None, 7])
+def test_windows_of_all_ranks_end_with_the_same_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step_ms: int, wanted: int | None
+) -> None:
+    monkeypatch.setenv(agreement.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(agreement, "has_ranks", lambda: True)
+    bench = Ranks(wanted)
+    for name, value in (("time", bench), ("collector", bench), ("IDLE_CHECK_S", 60.0)):
+        monkeypatch.setattr(windows, name, value)
+    # GIVEN ranks that begin at other steps, whose clocks differ, and that run ahead of each other
+    step_ns = step_ms * 1_000_000
+    ranks = [Rank(bench, 12 + at, step_ns + at * step_ns // 40) for at in range(3)]
+    order = random.Random(step_ms)
+    while any(rank.number < 700 for rank in ranks):
+        last = min(rank.number for rank in ranks)
+        order.choice([rank for rank in ranks if rank.number <= last + 3]).step()
+    # THEN their windows end alike
+    calls = [rank.calls for rank in ranks]
+    assert calls == [calls[0]] * 3
+    what, end = calls[0][0]
+    recorded = end - 13
+    assert what == "detach"
+    if wanted is not None:
+        assert wanted <= recorded <= wanted + 2
+    else:
+        long = windows.LONGEST_NS // step_ns
+        assert min(long, WINDOW_STEPS) - 2 <= recorded <= windows.MANY_STEPS + windows.SOME_STEPS
+
+
+def test_ranks_record_another_window_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(agreement.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(agreement, "has_ranks", lambda: True)
+    bench = Ranks(None)
+    for name, value in (("time", bench), ("collector", bench), ("IDLE_CHECK_S", 60.0)):
+        monkeypatch.setattr(windows, name, value)
+    ranks = [Rank(bench, 12 + at, 60_000_000 + at * 500_000) for at in range(2)]
+    while any(rank.number < 400 for rank in ranks):
+        for rank in ranks:
+            rank.windows.is_unnamed = rank is ranks[0] and rank.number < 60
+            rank.step()
+    # THEN one that lacks names takes the other along, if it is the first to ask
+    calls = [[what for what, _ in rank.calls] for rank in ranks]
+    assert calls[0][:3] == ["detach", "begin", "detach"]
+    assert ranks[0].calls == ranks[1].calls
+
+
+def test_window_ends_when_its_loop_has_ended(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "IDLE_NS", 0)
+    monkeypatch.setattr(windows, "IDLE_STEPS", 0)
+    monkeypatch.setattr(windows, "IDLE_CHECK_S", 60.0)
+    found, training = start(), Training()
+    training.train(BEFORE + WINDOW_STEPS // 2)
+    assert found.calls == ["begin"]
+    # WHEN no step follows, while the program goes on
+    monkeypatch.setattr(windows, "IDLE_CHECK_S", 0.001)
+    WINDOWS._watch(threading.Event())
+    # THEN the collector has left, before the program ends
+    assert found.calls == ["begin", "detach"]
+    (window,) = found.written()["windows"]
+    assert window["ended_by"] == "detach"
+    assert 0 < window["steps"] <= WINDOW_STEPS // 2
+    end_ns = window["end_utc_ns"]
+    # WHEN steps follow after all
+    training.train(3)
+    windows_now = found.written()["windows"]
+    assert [other["end_utc_ns"] for other in windows_now] == [end_ns]
+    assert not WINDOWS.is_attached
 
 
 def test_fetches_are_counted_for_each_iterator(tmp_path: Path) -> None:

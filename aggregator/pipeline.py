@@ -25,8 +25,8 @@ from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.dldb.writer import (
     COMMIT_WAIT_S,
+    aggregation_lock,
     aggregation_transaction,
-    aggregation_turn,
     copy_database,
     new_database,
     write_errors,
@@ -169,7 +169,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
     if existing is not None:
         return existing
     require_aggregable(database)
-    with aggregation_turn(database, progress):
+    with aggregation_lock(database, progress):
         return _aggregate(database, request, progress)
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.progress import Level
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def program_version() -> str:
 def print_error(program: str, message: str, hint: str) -> None:
     """Print an error and what to do about it to standard error, if anything can read it."""
     with suppress(OSError):
-        print(shown(f"{program}: error: {message}"), file=sys.stderr)
+        print(escape_control_characters(f"{program}: error: {message}"), file=sys.stderr)
         if hint:
-            print(shown(hint), file=sys.stderr)
+            print(escape_control_characters(hint), file=sys.stderr)
 
 
 class Verbosity(IntEnum):
@@ -135,7 +135,7 @@ class Console:
         self.message(f"Phase {name}: {seconds:.2f} s{rows}", Level.DIAGNOSTIC)
 
     def _write(self, text: str) -> None:
-        text = shown(text)
+        text = escape_control_characters(text)
         if self._bar is not None and self._stdout.isatty():
             # Bar and text share the terminal: only the console of the bar separates them.
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)

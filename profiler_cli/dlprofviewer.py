@@ -20,7 +20,7 @@ from typing import Final
 from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseError, DlprofError, ToolError, UsageError
 from aggregator.jobs.broker_address import broker_url, is_loopback
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.temporary_files import temporary_folder
 from profiler_cli.console import EXIT_DONE, print_error, program_version
 from profiler_cli.options.token import read_token
@@ -183,7 +183,7 @@ def _requires_token(options: Options) -> bool:
     A proxy on the same machine makes every client look like one of this machine.
     """
     if options.no_auth:
-        print(shown(f"dlprofviewer: warning: {_OPEN_TO_ALL}"), file=sys.stderr)
+        print(escape_control_characters(f"dlprofviewer: warning: {_OPEN_TO_ALL}"), file=sys.stderr)
         return False
     is_behind_proxy = options.allowed_hosts or any(map(os.environ.get, _PROXY_VARIABLES))
     has_token = any(map(os.environ.get, _TOKEN_VARIABLES))
@@ -216,7 +216,7 @@ def _note_if_empty(folder: Path) -> None:
             continue
         return
     note = f"There is no DLProf database in the folder {folder} yet; add a profile in the page."
-    print(shown(f"dlprofviewer: note: {note}"), file=sys.stderr)
+    print(escape_control_characters(f"dlprofviewer: note: {note}"), file=sys.stderr)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Final
 
 from aggregator.errors import ToolError
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from profiler_cli.capture.processes import end_with_parent
 
 _WEB: Final = ("-m", "gunicorn", "--config", "python:viewer.gunicorn_config")
@@ -198,7 +198,7 @@ class Viewer:
             return bool(self._environment.get("DLPROF_LOG_FORMAT"))
         tail = self._log(name).read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
         if tail:
-            print(shown(tail), file=sys.stderr)
+            print(escape_control_characters(tail), file=sys.stderr)
         return bool(tail)
 
     def _log(self, name: str) -> Path:

@@ -270,7 +270,7 @@ def copy_database(source: Path, target: Path, profile_name: str) -> None:
 
 
 @contextmanager
-def aggregation_turn(path: Path, progress: Progress) -> Iterator[None]:
+def aggregation_lock(path: Path, progress: Progress) -> Iterator[None]:
     """Let one process at a time aggregate a database; the others would compute in vain.
 
     SQLite's own locks keep the database whole; this lock spares the work and the memory.

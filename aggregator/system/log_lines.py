@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from aggregator.system.plain_text import on_one_line, shown
+from aggregator.system.plain_text import escape_control_characters, on_one_line
 
 #: In an address or in a header; malformed requests are quoted in the log.
 _TOKEN = re.compile(r"(\btoken=|\bBearer\s+)[^\s&'\"]+", re.IGNORECASE)
@@ -47,7 +47,7 @@ class LineFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:
         """A trace, further in than a message."""
-        trace = without_token(shown(super().formatException(ei)))
+        trace = without_token(escape_control_characters(super().formatException(ei)))
         return textwrap.indent(trace, "  ", lambda line: True)
 
 

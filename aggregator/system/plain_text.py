@@ -15,7 +15,7 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 _ACTING_OR_BREAK: Final = re.compile(rf"[\t\n]|{_ACTING.pattern}")
 
 
-def shown(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Text for a terminal; lines and tabs stay, anything else that acts is written out."""
     return _ACTING.sub(_written_out, text)
 

@@ -20,7 +20,8 @@ from aggregator.errors import DlprofError, NoGpuActivityError, NsysFailedError
 from aggregator.importing.gpu_memory import SNAPSHOT_SUFFIX, snapshots_of
 from aggregator.sources.formats import REPORT_SUFFIXES
 from profiler_cli.capture import processes, raw_records
-from profiler_cli.capture.collection import RANGE_HINT, Collection, Ending, plan_collection
+from profiler_cli.capture.capture_session import RANGE_HINT, Collection, Ending, plan_collection
+from profiler_cli.capture.cupti_collector import own_warnings, plan_own
 from profiler_cli.capture.full_memory import ADVICE, memory_was_full
 from profiler_cli.capture.gpu_samples import GpuMonitor
 from profiler_cli.capture.nsight import (
@@ -34,7 +35,6 @@ from profiler_cli.capture.nsight import (
     present,
     remove_environments,
 )
-from profiler_cli.capture.own import own_warnings, plan_own
 from profiler_cli.capture.recorder import choose_recorder
 from profiler_cli.capture.running import HIDDEN, LAST_LINES, Application
 from profiler_cli.console import BUG_HINT, EXIT_INTERNAL, print_error

@@ -26,7 +26,7 @@ from profiler_cli.capture import processes
 if TYPE_CHECKING:
     from types import FrameType
 
-    from profiler_cli.capture.collection import Collection, Ending
+    from profiler_cli.capture.capture_session import Collection, Ending
     from profiler_cli.capture.gpu_samples import GpuMonitor
     from profiler_cli.console import Console
     from profiler_cli.options.declared import Options

@@ -20,7 +20,7 @@ from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.errors import DatabaseError, UsageError
 from aggregator.pipeline import open_or_import
-from aggregator.system.plain_text import on_one_line, shown
+from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.system.untrusted_json import read_json
 from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.commands.step_reference import (
@@ -137,7 +137,7 @@ def run_advise(words: Sequence[str]) -> int:
             line = format_recorded(recorded) + format_reference(reference, given)
             line += format_corrected(corrected)
             line += format_verdict(database.path, aggr)
-            output = shown(line + _text(name, aggregation, found, unknown))
+            output = escape_control_characters(line + _text(name, aggregation, found, unknown))
     print(output, end="")
     return _exit_code(found, options.fail_on)
 

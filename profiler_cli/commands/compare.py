@@ -16,7 +16,7 @@ from aggregator.compare.result import Comparison, Verdict
 from aggregator.compare.sides import Source, compare_files
 from aggregator.compare.text import slowdown, to_text
 from aggregator.errors import UsageError
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.progress import NullProgress
 from profiler_cli.commands.junit import to_junit
 from profiler_cli.console import EXIT_DONE
@@ -62,7 +62,7 @@ def run_compare(words: Sequence[str]) -> int:
     for report in options.report:
         text = FORMATS[SUFFIXES[report.suffix]](comparison, options.max_slowdown)
         _write(report, text)
-    print(shown(output), end="")
+    print(escape_control_characters(output), end="")
     return _exit_code(comparison, options.max_slowdown)
 
 

@@ -15,7 +15,7 @@ from aggregator.dldb.guarded import DAMAGE, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged
 from aggregator.errors import DatabaseError, DatabaseWriteError, UsageError
 from aggregator.pipeline import open_or_import
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.remote_files import output_path
 from aggregator.tables.timeline.events import Events, Window, iteration_window
 from aggregator.tables.timeline.perfetto import write_trace
@@ -68,7 +68,7 @@ def run_export(words: Sequence[str]) -> int:
         batch = stack.enter_context(Batch(force=options.force))
         written = _write(database, options, target, batch)
         batch.commit()
-    print(shown(f"Wrote {display(target)}: {written}."))
+    print(escape_control_characters(f"Wrote {display(target)}: {written}."))
     return EXIT_DONE
 
 

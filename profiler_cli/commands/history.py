@@ -11,7 +11,7 @@ from typing import Final
 from aggregator.compare.change_points import ChangePoint
 from aggregator.compare.history import History, Trend, databases_of, read_history, to_document
 from aggregator.compare.text import MEAN_STEP
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -33,7 +33,7 @@ def run_history(words: Sequence[str]) -> int:
     if options.format == "json":
         print(json.dumps(to_document(history), indent=2))
     else:
-        print(shown(_text(history, options.ops)), end="")
+        print(escape_control_characters(_text(history, options.ops)), end="")
     return EXIT_DONE
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import ToolError, UsageError
 from aggregator.pipeline import open_or_import
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from profiler_cli.assistants.profiles import STOPPING, Profiles, name_profiles
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -75,7 +75,7 @@ def _serve(server: MCPServer, address: str, port: int) -> None:
         host=address, stateless_http=True, json_response=True, transport_security=security
     )
     host = f"[{address}]" if ":" in address else address
-    print(shown(f"MCP server: http://{host}:{port}/mcp"), file=sys.stderr)
+    print(escape_control_characters(f"MCP server: http://{host}:{port}/mcp"), file=sys.stderr)
     if not os.environ.get(TOKEN_VARIABLE):
         print(f"Bearer token ({TOKEN_VARIABLE} sets another): {token}", file=sys.stderr)
 

@@ -20,7 +20,7 @@ from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
 from aggregator.metrics.memory.difference import PeakDifference, to_document
 from aggregator.metrics.memory.kinds import KIND_NAMES
 from aggregator.metrics.memory.what_if import WhatIf, what_if
-from aggregator.system.plain_text import on_one_line, shown
+from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.texts import say
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -56,7 +56,11 @@ def run_memory(words: Sequence[str]) -> int:
         print(json.dumps({"devices": found}, indent=2))
     else:
         for device, results in zip(devices, changes, strict=True):
-            print(shown("\n".join((*_text(device), *_answers(device), *_what_ifs(results)))))
+            print(
+                escape_control_characters(
+                    "\n".join((*_text(device), *_answers(device), *_what_ifs(results)))
+                )
+            )
     return EXIT_DONE
 
 
@@ -69,7 +73,7 @@ def _compare(options: argparse.Namespace) -> int:
         print(json.dumps({"differences": [to_document(part) for part in found]}, indent=2))
     else:
         for difference in found:
-            print(shown("\n".join(_difference_text(difference))))
+            print(escape_control_characters("\n".join(_difference_text(difference))))
     return EXIT_DONE
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from aggregator.errors import DatabaseWriteError
 from aggregator.sources.nsys.scrub import scrub
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.remote_files import output_path
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -35,7 +35,7 @@ def run_scrub(words: Sequence[str]) -> int:
     with _writing(target):
         done = scrub(source, target, keep_commands=options.keep_commands, overwrite=options.force)
     print(
-        shown(
+        escape_control_characters(
             f"Wrote {display(target)}: {done.texts:,} texts and {done.settings:,} settings were "
             "removed. Names of ops, ranges and kernels are still in it."
         )

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from aggregator.dldb.guarded import few_rows, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged, open_database
-from aggregator.system.plain_text import on_one_line, shown
+from aggregator.system.plain_text import escape_control_characters, on_one_line
 from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser, rank_files
@@ -70,7 +70,7 @@ def run_show(words: Sequence[str]) -> int:
         print(json.dumps(_without_texts(document), indent=2))
     else:
         made = _markdown(document) if options.format == "markdown" else _text(document)
-        print(shown("\n".join(made)))
+        print(escape_control_characters("\n".join(made)))
     return EXIT_DONE
 
 

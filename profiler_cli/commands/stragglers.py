@@ -20,7 +20,7 @@ from aggregator.ranks.file_names import natural_order
 from aggregator.ranks.summary_join import join_summaries
 from aggregator.ranks.summary_reader import is_rank_summary
 from aggregator.replay.rank_report import RankReport, read_slow_ranks
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.progress import NullProgress
 from aggregator.system.temporary_files import temporary_folder
 from profiler_cli.commands.databases import chosen_aggregation
@@ -49,7 +49,7 @@ def run_stragglers(words: Sequence[str]) -> int:
     if options.json or options.format == "json":
         print(json.dumps(document, indent=2))
     else:
-        print(shown(_ranks_text(document)), end="")
+        print(escape_control_characters(_ranks_text(document)), end="")
     return EXIT_DONE
 
 

@@ -11,7 +11,7 @@ from aggregator.errors import UsageError
 from aggregator.jobs.executors import open_executor, run_parts
 from aggregator.ranks.pool import worker_count
 from aggregator.ranks.summary_schema import SUFFIX
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.remote_files import is_url, matching_urls, shown_url
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser, rank_files
@@ -54,7 +54,7 @@ def run_summarize(words: Sequence[str]) -> int:
     workers = options.workers or worker_count([Path(source) for source in sources])
     with output_folder(targets[0].parent), open_executor(options.executor, workers) as executor:
         for target, result in zip(targets, run_parts(executor, "summarize", requests), strict=True):
-            print(shown(_line(target, result)), flush=True)
+            print(escape_control_characters(_line(target, result)), flush=True)
     return EXIT_DONE
 
 

@@ -27,7 +27,7 @@ from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scale import StepScale, read_scale
 from aggregator.replay.scenario import Change
-from aggregator.system.plain_text import on_one_line, shown
+from aggregator.system.plain_text import escape_control_characters, on_one_line
 from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -82,7 +82,7 @@ def run_whatif(words: Sequence[str]) -> int:
     if options.format == "json":
         print(json.dumps(_document(profile, scale, change), indent=2))
     else:
-        print(shown(_text(options.database, profile, scale, change)), end="")
+        print(escape_control_characters(_text(options.database, profile, scale, change)), end="")
     return EXIT_DONE
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aggregator.system.plain_text import shown
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.tables.key_figures import KeyFigure
 
 _PREFIX = "dlprof_"
@@ -38,7 +38,7 @@ def _help(text: str) -> str:
 
 
 def _label(text: str) -> str:
-    return _help(shown(text)).replace('"', '\\"')
+    return _help(escape_control_characters(text)).replace('"', '\\"')
 
 
 def otlp_json(

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from profiler_cli.capture import processes, running
-from profiler_cli.capture.collection import Ending
+from profiler_cli.capture.capture_session import Ending
+from profiler_cli.capture.cupti_collector import OwnCollection
 from profiler_cli.capture.nsight import Nsys
-from profiler_cli.capture.own import OwnCollection
 
 
 def _run(folder: Path, code: str, save: Callable[[Path], None], *signals: int) -> Ending:

@@ -239,7 +239,7 @@ def test_cuda_without_torch_begins_the_collection(bench: Bench, uses_driver: boo
 def test_a_session_that_is_not_ready_is_asked_again(bench: Bench) -> None:
     script = TRAIN.format(steps=40, seconds=0.04, end="")
     # It is tried for 8 s, in which a busy machine may not start three programs.
-    setting = "from profiler_cli.capture import collection; collection._RETRY_S = 120"
+    setting = "from profiler_cli.capture import capture_session; capture_session._RETRY_S = 120"
     done = bench.run(script, setting=setting, FAKE_START_FAILURES="2")
     assert done.returncode == 0, done.stderr
     assert (bench.folder / "nsys.log").read_text().count("start\n") == 3

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.system.log_lines import JsonFormatter, LineFormatter
-from aggregator.system.plain_text import escape_formula, on_one_line, shown
+from aggregator.system.plain_text import escape_control_characters, escape_formula, on_one_line
 from profiler_cli.dlprof import main
 from tests.builders import Trace
 
@@ -119,11 +119,11 @@ def test_reports_hold_no_formula(hostile: Path, tmp_path: Path) -> None:
 
 
 def test_control_characters_are_escaped() -> None:
-    _assert_plain(shown(STEERING))
-    assert shown("a\x1b[0m\n\tb") == "a\\x1b[0m\n\tb"
+    _assert_plain(escape_control_characters(STEERING))
+    assert escape_control_characters("a\x1b[0m\n\tb") == "a\\x1b[0m\n\tb"
     assert on_one_line("a\nb\u2028c") == "a\\nb\\u2028c"
-    assert shown("\udcff") == "\\udcff"
-    assert shown("Größe 时间 🙂") == "Größe 时间 🙂"
+    assert escape_control_characters("\udcff") == "\\udcff"
+    assert escape_control_characters("Größe 时间 🙂") == "Größe 时间 🙂"
     assert [escape_formula(text) for text in ("=1", "a=1", "", "-")] == ["'=1", "a=1", "", "'-"]
 
 

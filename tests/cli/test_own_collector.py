@@ -180,8 +180,8 @@ def test_a_terminated_run_leaves_a_profile(bench: Bench) -> None:
 #: The delay counts from the first step, however long the program takes to get there.
 FROM_THE_LOOP = """
 import os, time
-from profiler_cli.capture import own
-poll = own.OwnCollection.poll
+from profiler_cli.capture import cupti_collector
+poll = cupti_collector.OwnCollection.poll
 def from_the_loop(self, pid):
     if not os.path.exists("steps"):
         self._start_s = time.monotonic()
@@ -189,7 +189,7 @@ def from_the_loop(self, pid):
         # As if dlprof itself did not run for so long.
         time.sleep({stall_s})
     poll(self, pid)
-own.OwnCollection.poll = from_the_loop
+cupti_collector.OwnCollection.poll = from_the_loop
 """
 #: Named after their steps, whose times are written down.
 NUMBERED = """

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from aggregator.errors import CollectorError
 from profiler_cli.capture import processes, raw_records
-from profiler_cli.capture.collection import (
+from profiler_cli.capture.capture_session import (
     STARTED,
     Collection,
     Ending,

@@ -224,7 +224,7 @@ def to_document(history: History) -> dict[str, Any]:
 def _trends(entries: Sequence[HistoryEntry]) -> Iterator[Trend]:
     steps = [entry.capture.step_ns for entry in entries]
     yield _trend("step", "step", "", steps, _changes)
-    unprofiled = [one.capture.unprofiled_ns for one in entries]
+    unprofiled = [row.capture.unprofiled_ns for row in entries]
     known = [float(value) for value in unprofiled if value is not None]
     if len(known) == len(entries):
         yield _trend("unprofiled", "step without profiling", "", known, _changes)

@@ -22,7 +22,7 @@ _AHEAD: Final = 1.5
 def without_loop(captures: Sequence[CaptureData]) -> list[str]:
     """Names of the captures whose whole profile counts as one step."""
     captured = (data.capture for data in captures)
-    return [one.name for one in captured if not one.key_node and not one.has_steps]
+    return [capture.name for capture in captured if not capture.key_node and not capture.has_steps]
 
 
 def limits(

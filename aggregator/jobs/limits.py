@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aggregator.errors import AggregationCancelledError, DlprofError, JSONValue
 from aggregator.system.progress import Level
+from aggregator.system.resources import resident_bytes
 from aggregator.texts import say
 
 #: Usual share of each phase in the time of a job, in the order of the phases. Unit: percent.
@@ -92,17 +93,6 @@ def memory_error(limit_bytes: int) -> JobMemoryLimitError:
     )
 
 
-def resident_bytes() -> int:
-    """Return the memory of this process and of its children. Unit: bytes; 0: unknown."""
-    pids = [os.getpid(), *(child.pid for child in multiprocessing.active_children())]
-    total = 0
-    for pid in pids:
-        # A child may end at any moment.
-        with suppress(OSError):
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
-    return total
-
-
 def _total_memory_bytes() -> int:
     """Return the memory of the machine, or of this container if that is limited. Unit: bytes."""
     limits = [os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES]
@@ -149,7 +139,12 @@ class JobProgress:
             memory_factor: Multiplies the memory limit.
         """
         elapsed_s = time.monotonic() - self._started
-        return self._limits.exceeded(elapsed_s - grace_s, int(resident_bytes() / memory_factor))
+        pids = (
+            os.getpid(),
+            *(child.pid for child in multiprocessing.active_children() if child.pid),
+        )
+        used = int(resident_bytes(pids) / memory_factor)
+        return self._limits.exceeded(elapsed_s - grace_s, used)
 
     def phase(self, name: str, total_rows: int | None = None) -> None:
         """Begin a phase."""

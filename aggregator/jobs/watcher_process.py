@@ -16,13 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from aggregator.system.resources import resident_bytes
+
 #: The worker's own check ends a job that is this much beyond its limit; this process comes later.
 GRACE_S: Final = 2.0
 _MEMORY_GRACE: Final = 1.5
 #: A worker that is silent for so long is lost, as the keeper of jobs sees it, too.
 SILENCE_LIMIT_S: Final = 30.0
 _LOOK_S: Final = 0.5
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class _Watch:
@@ -54,7 +55,7 @@ class _Watch:
             return
         now = time.monotonic()
         is_late = 0 < self._time_s < now - self._began_at - GRACE_S
-        is_large = 0 < self._memory_bytes < _resident_bytes(self._worker) / _MEMORY_GRACE
+        is_large = 0 < self._memory_bytes < resident_bytes(_tree(self._worker)) / _MEMORY_GRACE
         if is_late or is_large:
             # Stopped first: its last report must not replace the reason.
             self._signal(signal.SIGSTOP)
@@ -83,14 +84,6 @@ def _tree(worker: int) -> list[int]:
     for pid in found:
         found += [child for child, parent in parents.items() if parent == pid]
     return [pid for pid in found if pid != os.getpid()]
-
-
-def _resident_bytes(worker: int) -> int:
-    total = 0
-    for pid in _tree(worker):
-        with suppress(OSError, IndexError):
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
-    return total
 
 
 def _store(task_id: str, *, is_late: bool) -> None:

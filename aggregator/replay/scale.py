@@ -45,10 +45,10 @@ class StepScale:
 
     def shares(self, found: Sequence[PathShare]) -> list[PathShare]:
         """Return the critical path of a mean step."""
-        scaled = (round(self.mean_ratio * one.ns) for one in found)
+        scaled = (round(self.mean_ratio * item.ns) for item in found)
         return [
-            PathShare(one.kind, one.owner, ns, one.share_pct)
-            for one, ns in zip(found, scaled, strict=True)
+            PathShare(item.kind, item.owner, ns, item.share_pct)
+            for item, ns in zip(found, scaled, strict=True)
         ]
 
     def saving_ns(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 A = TypeVar("A")
@@ -66,6 +68,16 @@ def release_memory() -> None:
     trim = _trim()
     if trim is not None:
         trim(0)
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Return the memory of processes that are still there. Unit: bytes; 0: unknown."""
+    total = 0
+    for pid in pids:
+        # It may end at any moment.
+        with suppress(OSError, IndexError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return total * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager

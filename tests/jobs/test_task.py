@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +15,11 @@ from aggregator import pipeline
 from aggregator.errors import AggregationCancelledError, KeyNodeNotFoundError
 from aggregator.jobs import tasks
 from aggregator.jobs.celery_app import app, cancel_key
-from aggregator.jobs.limits import JobLimits, JobProgress, resident_bytes
+from aggregator.jobs.limits import JobLimits, JobProgress
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.ranks import pool
 from aggregator.system.progress import Level, Progress
+from aggregator.system.resources import resident_bytes
 
 LIMIT_S = 60.0
 TASK_ID = "a-task"
@@ -282,7 +284,7 @@ def test_a_job_that_exceeds_a_limit_fails_with_the_limit(
 
 def test_memory_is_limited_by_default() -> None:
     assert JobLimits.read({"DLPROF_JOB_MEMORY_LIMIT_BYTES": "0"}).memory_bytes == 0
-    assert JobLimits.read({}).memory_bytes > resident_bytes() > 0
+    assert JobLimits.read({}).memory_bytes > resident_bytes([os.getpid()]) > 0
 
 
 def test_an_engine_that_ignores_its_limit_is_ended_with_its_process(

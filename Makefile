@@ -112,7 +112,7 @@ test: ## Set up whatever is missing, then run every check and all tests but thos
 
 # HARM_PYTHONS: further Pythons, each with another PyTorch, that run the programs of tests/harm.
 test-all: ## The same with all tests, and more examples of every property
-	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target tests checks
+	+@DLPROF_MUTANTS=120 $(MAKE) -j$$(($(CORES) + 1)) --output-sync=target tests checks
 	+@for python in $(HARM_PYTHONS); do \
 		DLPROF_HARM_PYTHON=$$python $(BIN)/pytest tests/harm/test_programs.py tests/harm/test_faults.py; done
 

@@ -3,7 +3,7 @@
 Each goes in by every door that takes such a file: it is uploaded and imported, served where it
 lies, asked about at every address, aggregated anew, and given to the command with every report.
 
-Some of them by default; all with ``DLPROF_MUTANTS=2001`` (``make fuzz``). A number always makes
+A few of each kind by default; all with ``DLPROF_MUTANTS=2001`` (``make fuzz``). A number always makes
 the same file: ``DLPROF_MUTANT=export/17`` runs that one alone.
 """
 
@@ -28,7 +28,7 @@ from tests.fuzz.mutants import PAGE, make
 from tests.fuzz.originals import write_originals
 from tests.fuzz.text_mutants import make_records, make_trace
 
-COUNT = int(os.environ.get("DLPROF_MUTANTS", "60"))
+COUNT = int(os.environ.get("DLPROF_MUTANTS", "24"))
 ONE = os.environ.get("DLPROF_MUTANT", "")
 CHUNK = 20
 #: Files of a few hundred rows: whatever computes for longer than this hangs. Not by the clock on

@@ -25,6 +25,13 @@ RANK_WEIGHTS = {"import": 60, "join": 20}
 _ETA_FROM_PCT = 5.0
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 DEFAULT_TIME_LIMIT_S = 3600.0
+#: A job stops at its limits by itself; one that does not is ended with its worker this much beyond
+#: them: by a thread of the worker, or by the process beside it where that thread cannot run.
+GRACE_S, MEMORY_GRACE = 1.0, 1.25
+LAST_GRACE_S, LAST_MEMORY_GRACE = 2.0, 1.5
+#: A worker that is silent for so long is lost: the process beside it ends it, and the keeper of
+#: jobs has another one do its job.
+SILENCE_LIMIT_S = 30.0
 _CHECK_INTERVAL_S = 0.3
 #: Share of the machine's memory, or of the container's, that a job may use by default.
 _MEMORY_SHARE = 0.75

@@ -46,7 +46,7 @@ from aggregator.jobs.celery_app import (
     seen_workers,
     shutting_down,
 )
-from aggregator.jobs.limits import JobLimits, JobProgress, memory_error
+from aggregator.jobs.limits import GRACE_S, MEMORY_GRACE, JobLimits, JobProgress, memory_error
 from aggregator.jobs.watcher import WATCHER
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.system.temporary_files import process_scope, remove_leftovers
@@ -56,9 +56,6 @@ WORKER_INTERVAL_S = 5.0
 """How often a worker reports that it is running, busy or not."""
 _REPORT_INTERVAL_S = 0.3
 _LATELY_S = 30.0
-#: An engine that exceeds a limit by this much and has not stopped is ended with its process.
-_GRACE_S = 1.0
-_MEMORY_GRACE = 1.25
 _EXIT_LIMIT = 70
 _FORGOTTEN_AFTER_S = 3600.0
 
@@ -240,7 +237,7 @@ def _reporting(task: Task[Any, Any], cancel_id: str, progress: JobProgress) -> I
 
 def _end_beyond_limits(task: Task[Any, Any], task_id: str, progress: JobProgress) -> None:
     """End this process if its engine is far beyond a limit and does not stop by itself."""
-    error = progress.limit_error(_GRACE_S, _MEMORY_GRACE)
+    error = progress.limit_error(GRACE_S, MEMORY_GRACE)
     if error is not None:
         logger.error("task %s: %s The worker ends.", task_id, error.message)
         task.update_state(task_id=task_id, state=states.SUCCESS, meta=_failed(error))

@@ -16,13 +16,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from aggregator.jobs.limits import (
+    LAST_GRACE_S,
+    LAST_MEMORY_GRACE,
+    SILENCE_LIMIT_S,
+    JobLimits,
+    memory_error,
+    time_error,
+)
 from aggregator.system.resources import resident_bytes
 
-#: The worker's own check ends a job that is this much beyond its limit; this process comes later.
-GRACE_S: Final = 2.0
-_MEMORY_GRACE: Final = 1.5
-#: A worker that is silent for so long is lost, as the keeper of jobs sees it, too.
-SILENCE_LIMIT_S: Final = 30.0
 _LOOK_S: Final = 0.5
 
 
@@ -54,8 +57,8 @@ class _Watch:
         if not self._task:
             return
         now = time.monotonic()
-        is_late = 0 < self._time_s < now - self._began_at - GRACE_S
-        is_large = 0 < self._memory_bytes < resident_bytes(_tree(self._worker)) / _MEMORY_GRACE
+        is_late = 0 < self._time_s < now - self._began_at - LAST_GRACE_S
+        is_large = 0 < self._memory_bytes < resident_bytes(_tree(self._worker)) / LAST_MEMORY_GRACE
         if is_late or is_large:
             # Stopped first: its last report must not replace the reason.
             self._signal(signal.SIGSTOP)
@@ -88,7 +91,6 @@ def _tree(worker: int) -> list[int]:
 
 def _store(task_id: str, *, is_late: bool) -> None:
     from aggregator.jobs.celery_app import app  # noqa: PLC0415 - takes a second
-    from aggregator.jobs.limits import JobLimits, memory_error, time_error  # noqa: PLC0415
     from aggregator.texts import with_templates  # noqa: PLC0415
 
     limits = JobLimits.read()

@@ -299,7 +299,7 @@ def test_an_engine_that_ignores_its_limit_is_ended_with_its_process(
         return Result()
 
     monkeypatch.setenv("DLPROF_JOB_TIME_LIMIT_S", "0.05")
-    monkeypatch.setattr(tasks, "_GRACE_S", 0.1)
+    monkeypatch.setattr(tasks, "GRACE_S", 0.1)
     monkeypatch.setattr("os._exit", ended.append)
     _engine(monkeypatch, work)
 

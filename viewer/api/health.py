@@ -17,6 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from aggregator.jobs.limits import SILENCE_LIMIT_S
 from viewer.environment import Environment, is_loopback
 from viewer.errors import ViewerError, read_only
 from viewer.jobs import dispatch
@@ -26,7 +27,7 @@ from viewer.security.metrics import COUNTS
 from viewer.security.places import PLACES
 from viewer.state.models import ABSENT_AFTER, Job, JobKind, JobState, count_workers
 
-_WORKER_SILENCE = timedelta(seconds=30)
+_WORKER_SILENCE = timedelta(seconds=SILENCE_LIMIT_S)
 
 
 @read_only

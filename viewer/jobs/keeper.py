@@ -21,6 +21,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from aggregator.errors import DlprofError
+from aggregator.jobs.limits import SILENCE_LIMIT_S
 from aggregator.system.temporary_files import process_scope, remove_leftovers
 from aggregator.texts import say, with_templates
 from viewer.errors import ViewerError
@@ -31,8 +32,6 @@ from viewer.profiles.storage import publish, release
 from viewer.profiles.uploads import remove_stale
 from viewer.state.models import ACTIVE_STATES, Job, JobKind, JobState, SeenWorker
 
-#: A worker reports about three times a second; one that is silent for so long is lost.
-SILENCE_LIMIT_S = 30.0
 #: A message that neither waits in the broker nor has been begun after so long is lost.
 MESSAGE_LIMIT_S = 5.0
 #: How often a job is begun before the loss of its worker fails it.

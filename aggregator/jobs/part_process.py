@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,8 +45,9 @@ def run_apart(
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(json.dumps({"name": name, "request": dict(request)}) + "\n")
-            process.stdin.flush()
+            with suppress(BrokenPipeError):  # it ended at its start, as the loop will find
+                process.stdin.write(json.dumps({"name": name, "request": dict(request)}) + "\n")
+                process.stdin.flush()
             deadline = time.monotonic() + limit_s
             while process.poll() is None:
                 if time.monotonic() > deadline or is_abandoned():

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from typing import Final
 
 REQUESTS_AT_A_TIME: Final = 32
-#: Of one profile: what takes long with one of them leaves room for the others.
-REQUESTS_OF_ONE: Final = 24
 #: How long a request waits for a place before it is refused.
 WAIT_LIMIT_S: Final = 30.0
 #: When no request has ended for so long, and others wait, the server does not answer.
@@ -68,9 +66,13 @@ class Places:
                 self._free.notify_all()
 
     def _is_free(self, profile: str) -> bool:
-        if profile and self._taken[profile] >= REQUESTS_OF_ONE:
-            return False
-        return self._taken.total() < REQUESTS_AT_A_TIME
+        """Whether a place is free for a profile: at most as many as it leaves to the others.
+
+        What takes long with some profiles leaves room for the others: one may hold 16 places, the
+        next 8, then 4, and the last ones are for profiles that hold none.
+        """
+        free = REQUESTS_AT_A_TIME - self._taken.total()
+        return free > (self._taken.get(profile, 0) if profile else 0)
 
     @property
     def is_stuck(self) -> bool:

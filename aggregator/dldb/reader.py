@@ -14,7 +14,7 @@ from typing import Self, cast
 from aggregator.dldb.own_schema import has_long_names, holds_own_sql_only
 from aggregator.errors import DatabaseBusyError, DldbNotFoundError, NotADldbError
 from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_version
-from aggregator.system.sql_process import SqlProcess
+from aggregator.system.sql_process import SqlProcess, cpu_s_of
 from aggregator.system.sqlite_uri import connect_unread
 from aggregator.texts import say
 
@@ -141,7 +141,8 @@ BUSY_WAIT_S = 2.0  # How long opening a database waits for another process that 
 _RETRY_S = 0.05
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
 """Primary result codes of a database that another process is writing, or left half-written."""
-_OPEN_LIMIT_S = 5.0
+_OPEN_LIMIT_S, _OPEN_CPU_S = 10.0, 2.0
+"""Opening takes 0.01 s of processor time; how much time passes, machine and disk decide."""
 _INSTRUCTIONS_PER_CHECK = 20_000
 
 
@@ -205,8 +206,13 @@ def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
 
 
 def _limit(connection: sqlite3.Connection) -> None:
-    deadline = time.monotonic() + _OPEN_LIMIT_S
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK)
+    def cpu_s() -> float:
+        return time.thread_time() + cpu_s_of(connection)
+
+    deadline, cpu_limit_s = time.monotonic() + _OPEN_LIMIT_S, cpu_s() + _OPEN_CPU_S
+    connection.set_progress_handler(
+        lambda: time.monotonic() > deadline or cpu_s() > cpu_limit_s, _INSTRUCTIONS_PER_CHECK
+    )
 
 
 def _no_sqlite_file(path: Path) -> NotADldbError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from collections import Counter
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from aggregator.tables.connection import opened
+from aggregator.tables.connection import ProfileDatabase, opened
 from aggregator.tables.declared.profile import profile_id, profile_item
 from tests.contract.client import API, ApiClient, Served
 from viewer.api.profiles import PROFILES
-from viewer.profiles import summary
+from viewer.profiles import registry, summary
 
 pytestmark = pytest.mark.django_db
 
@@ -246,3 +247,51 @@ def test_an_iteration_beyond_the_last_is_refused_at_once(api: ApiClient, ours: S
 
     assert (reply.status, reply.json["error"]["code"]) == (400, "ITERATION_RANGE")
     assert str(last) in reply.json["error"]["hint"]
+
+
+@pytest.fixture
+def with_endless(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """A folder with a file that never answers; how often each file is opened."""
+    path = folder / "a.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            f"{ENDLESS}; CREATE VIEW view_profile_info AS"
+            " SELECT num_gpus AS key, max(num_gpus) AS value FROM view_system_config"
+        )
+    asked: Counter[str] = Counter()
+    for module in (registry, summary):
+
+        def limited(path: Path, **options: Any) -> AbstractContextManager[ProfileDatabase]:
+            asked[path.name] += 1
+            limit_s = 0.2 if path.name == "a.sqlite" else 240.0
+            return opened(path, **options | {"time_limit_s": limit_s})
+
+        monkeypatch.setattr(module, "opened", limited)
+    monkeypatch.setattr(summary, "_SLOW_S", 0.0)
+    monkeypatch.setattr(summary, "_FAILED", {})
+    registry._probe.cache_clear()
+    return asked
+
+
+def test_a_file_that_never_answers_is_waited_for_once(
+    api: ApiClient, with_endless: Counter[str]
+) -> None:
+    errors = [
+        {item["file_name"]: item["error"] for item in api.get(f"{API}/profiles/").json["results"]}
+        for _ in range(3)
+    ]
+
+    assert [error["a.sqlite"]["code"] for error in errors] == 3 * ["QUERY_TIMEOUT"]
+    assert [error["b.sqlite"] for error in errors] == 3 * [None]
+    assert with_endless["a.sqlite"] == 2  # to know whether it is served, and to list it
+
+
+def test_a_slow_file_is_read_again_when_it_changes(
+    api: ApiClient, folder: Path, with_endless: Counter[str]
+) -> None:
+    api.get(f"{API}/profiles/")
+    shutil.copy(folder / "b.sqlite", folder / "a.sqlite")
+
+    items = api.get(f"{API}/profiles/").json["results"]
+
+    assert {item["file_name"]: item["error"] for item in items}["a.sqlite"] is None

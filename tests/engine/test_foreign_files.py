@@ -168,7 +168,7 @@ OPENED: dict[str, Callable[[Path], object]] = {
 def test_a_schema_that_computes_ends_soon_wherever_it_is_opened(
     hostile: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "_OPEN_LIMIT_S", 0.5)
+    monkeypatch.setattr(reader, "_OPEN_CPU_S", 0.5)
     journal = hostile.with_name(f"{hostile.name}-journal")
     journal.touch()
     began = time.process_time()

@@ -49,6 +49,7 @@ from viewer.jobs.service import submit
 from viewer.profiles import storage, uploads
 from viewer.profiles.summary import (
     describe,
+    describe_all,
     describe_fully,
     why_not_reaggregate,
     why_read_only,
@@ -95,7 +96,7 @@ class ProfilesView(ResourceView):
         """One item per database; the item of one that cannot be opened has the error."""
         query = parse_list_query(PROFILES, request.query_params.dict())
         limit = environment().query_timeout_s
-        items = {served.id: describe(served, time_limit_s=limit) for served in registry().all()}
+        items = {item["id"]: item for item in describe_all(registry().all(), time_limit_s=limit)}
         records = [item | {"position": place} for place, item in enumerate(items.values())]
         count, ids = query_records(PROFILES, query, records)
         return Response(list_reply(query, count, [items[item_id] for item_id in ids]))

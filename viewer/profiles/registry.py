@@ -128,11 +128,11 @@ def _files_of(entry: Path) -> Iterator[Path]:
 def _source(path: Path, modified_ns: int, size: int) -> str | None:
     """Name of the file that a database was converted from; None if it is no database of DLProf.
 
-    A database that is locked, or slow, is listed, with its error; it is opened again next time.
+    A database that is locked, or slow, is listed, with its error; a locked one is opened again.
     """
     try:
         return _probe(path, modified_ns, size)
-    except (DatabaseBusyError, QueryTimeoutError):
+    except DatabaseBusyError:
         return ""
 
 
@@ -142,7 +142,9 @@ def _probe(path: Path, modified_ns: int, size: int) -> str | None:
     try:
         with opened(path, time_limit_s=_PROBE_TIME_LIMIT_S, wait_s=0.0) as database:
             return str(database.info.get(SOURCE_NAME, ""))
-    except (DatabaseBusyError, QueryTimeoutError):
+    except DatabaseBusyError:
         raise
+    except QueryTimeoutError:  # remembered, too: every request looks for its profile here
+        return ""
     except DatabaseError:
         return None

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from aggregator.dldb.conversion import SOURCE_NAME
 from aggregator.dldb.reader import is_aggregable
-from aggregator.errors import DatabaseError, DlprofError
+from aggregator.errors import DatabaseBusyError, DatabaseError, DlprofError
 from aggregator.tables.connection import ProfileDatabase, opened
+from aggregator.tables.counts import file_state
 from aggregator.tables.declared.profile import (
     name_of_file,
     profile_details,
@@ -27,13 +35,29 @@ _UNREADABLE: dict[str, Any] = {
     ),
 }
 
+_AT_A_TIME = 8
+_SLOW_S, _REMEMBERED_S = 1.0, 300.0
+_MOST_FAILED = 256
+_FAILED: dict[Hashable, tuple[float, DlprofError]] = {}
+
 logger = logging.getLogger(__name__)
+
+
+def describe_all(profiles: Sequence[ServedProfile], *, time_limit_s: float) -> list[dict[str, Any]]:
+    """Return the items of the list. Files are read side by side: a slow one holds up no other."""
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        describe_one = partial(describe, time_limit_s=time_limit_s)
+        items = [pool.submit(copy_context().run, describe_one, served) for served in profiles]
+        return [item.result() for item in items]
 
 
 def describe(served: ServedProfile, *, time_limit_s: float) -> dict[str, Any]:
     """Return one item of the list; a file that cannot be read has an error instead of values."""
     try:
-        with opened(served.path, time_limit_s=time_limit_s, keep=True) as database:
+        with (
+            _remembered_failure(served.path),
+            opened(served.path, time_limit_s=time_limit_s, keep=True) as database,
+        ):
             return _item(served, database) | {"error": None}
     except DlprofError as error:
         reason = error
@@ -51,6 +75,25 @@ def describe(served: ServedProfile, *, time_limit_s: float) -> dict[str, Any]:
         "is_stored": served.is_stored,
     }
     return item | _UNREADABLE | {"error": reason.to_dict()}
+
+
+@contextmanager
+def _remembered_failure(path: Path) -> Iterator[None]:
+    """Raise at once what took long to fail a while ago, if the file is still the same."""
+    key = file_state(path)
+    until, known = _FAILED.get(key, (0.0, None))
+    if known is not None and time.monotonic() < until:
+        raise known.with_traceback(None)
+    began = time.monotonic()
+    try:
+        yield
+    except DlprofError as error:
+        is_slow = time.monotonic() - began > _SLOW_S
+        if is_slow and key is not None and not isinstance(error, DatabaseBusyError):
+            if len(_FAILED) >= _MOST_FAILED:
+                _FAILED.clear()
+            _FAILED[key] = (time.monotonic() + _REMEMBERED_S, error)
+        raise
 
 
 def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str, Any]:

@@ -41,6 +41,8 @@ _TIMES = (
     " (SELECT pid FROM {table} ORDER BY rank, pid LIMIT 1) ORDER BY phase, number"
 )
 """Steps of the first rank, whose program writes its own clock."""
+_NO_MODULE = ("", "/", "/backward")
+"""What precedes an op whose module is unknown."""
 _RANK = re.compile(r"/rank_(\d+)")
 Kernels = list[tuple[str, str, str]]
 """Kernel, op and direction, in order of launch."""
@@ -99,7 +101,7 @@ def _count(
     name, true_name = found[1], truth[1]
     if name.endswith("iteration #") or name.startswith("unassociated_"):
         result["unnamed"] += 1
-    elif true_name.startswith(name.rstrip("/") + "/") or name.rpartition("/")[0] in ("", "/"):
+    elif true_name.startswith(name.rstrip("/") + "/") or name.rpartition("/")[0] in _NO_MODULE:
         result["less precise"] += 1
     else:
         result["wrong"] += 1

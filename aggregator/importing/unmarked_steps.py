@@ -39,6 +39,11 @@ class _Events:
     code: Int64  # Equal for the same kind of event: call, kernel, grid and stream; start or end.
     coarse: Int64  # The same without the grid.
     is_call: Bool
+    is_launch: Bool  # Starts of calls that launched a kernel or a graph.
+
+
+_Key = tuple[tuple[int, bytes], ...]
+"""Threads with the codes of their events."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +55,8 @@ class _Step:
     events: _Events
     rows: dict[int, Int64]  # Rows of the events, by thread.
     codes: tuple[dict[int, Int64], ...]  # Their codes: with the grid, and without it.
-    keys: tuple[tuple[tuple[int, bytes], ...], ...]  # The same, for comparison of whole steps.
+    keys: tuple[_Key, ...]  # The same, for comparison of whole steps.
+    launch_keys: tuple[_Key, ...]  # Those of the launches alone.
 
     @property
     def size(self) -> int:
@@ -259,7 +265,13 @@ def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) ->
         return result
 
     is_call = np.arange(len(times)) < 2 * len(rows)
-    return _Events(times[order], thread[order], coded(exact), coded(coarse), is_call[order])
+    launches = np.zeros(len(api), dtype=bool)
+    for of_work in (calls[0], calls[3]):
+        launches[of_work[of_work >= 0]] = True
+    is_launch = np.zeros(len(times), dtype=bool)
+    is_launch[: len(rows)] = launches[rows]
+    codes = coded(exact), coded(coarse)
+    return _Events(times[order], thread[order], *codes, is_call[order], is_launch[order])
 
 
 def _call_kinds(profile: Profile, calls: list[Int32]) -> tuple[Int64, Int64]:
@@ -298,12 +310,17 @@ def _steps(events: _Events, bounds: Int64) -> list[_Step]:
             {thread: code[own] for thread, own in rows.items()}
             for code in (events.code, events.coarse)
         )
-        keys = tuple(
-            tuple((thread, code.tobytes()) for thread, code in sorted(part.items()))
-            for part in codes
+        of_launches = tuple(
+            {thread: code[events.is_launch[rows[thread]]] for thread, code in of_level.items()}
+            for of_level in codes
         )
-        result.append(_Step(low, high, events, rows, codes, keys))
+        keys, launch_keys = (tuple(map(_key, of_kind)) for of_kind in (codes, of_launches))
+        result.append(_Step(low, high, events, rows, codes, keys, launch_keys))
     return result
+
+
+def _key(codes: dict[int, Int64]) -> _Key:
+    return tuple((thread, code.tobytes()) for thread, code in sorted(codes.items()) if len(code))
 
 
 def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, int]:
@@ -314,16 +331,20 @@ def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, 
         models: Steps with markers: in all of the step, then in its later part.
 
     Returns:
-        The last equal one, with grids (level 0) or without (1); else the one nearest in length, and
-        1: edit distance takes long, and steps with other grids may all be unlike.
+        The last equal one, with grids (level 0) or without (1); one that launches the same counts
+        as well, whatever else it calls: the first step with tensors of a shape allocates memory and
+        loads kernels. Else the one nearest in length, and 1: edit distance takes long, and steps
+        with other grids may all be unlike.
     """
     for level in (0, 1):
-        for group in models:
-            equal = [model for model in group if model.keys[level] == step.keys[level]]
-            if equal:
-                return equal[-1], level
+        for name in ("keys", "launch_keys"):
+            own = getattr(step, name)[level]
+            for group in models:
+                equal = [model for model in group if own and getattr(model, name)[level] == own]
+                if equal:
+                    return equal[-1], level
     others = [model for model in chain(*models) if step.rows.keys() <= model.rows.keys()]
-    return min(reversed(others), key=lambda item: abs(item.size - step.size), default=None), 1
+    return min(reversed(others), key=lambda model: abs(model.size - step.size), default=None), 1
 
 
 _Pairs = dict[int, Int64]
@@ -336,13 +357,67 @@ def _pairs(model: _Step, step: _Step, level: int, known: _Known) -> _Pairs | Non
     """Positions of a step's events in another step; None: they differ too much."""
     key = model.keys[level], step.keys[level]
     if key not in known:
-        codes = step.codes[level].items()
-        known[key] = {thread: align(model.codes[level][thread], code) for thread, code in codes}
+        known[key] = _compared(model, step, level)
     pairs = known[key]
     is_call = {thread: step.events.is_call[rows] for thread, rows in step.rows.items()}
     matched = sum(int((is_call[thread] & (pair >= 0)).sum()) for thread, pair in pairs.items())
     enough = LEAST_MATCHED * sum(int(mask.sum()) for mask in is_call.values())
     return pairs if matched >= enough else None
+
+
+def _compared(model: _Step, step: _Step, level: int) -> _Pairs:
+    of_step, of_model = step.codes[level], model.codes[level]
+    if model.keys[level] == step.keys[level] or model.launch_keys[level] != step.launch_keys[level]:
+        return {thread: _align_surely(of_model[thread], code) for thread, code in of_step.items()}
+    none = np.zeros(0, dtype=np.int64)
+    return {
+        thread: _align_launches(
+            (of_model.get(thread, none), model.events.is_launch[model.rows.get(thread, none)]),
+            (code, step.events.is_launch[step.rows[thread]]),
+        )
+        for thread, code in of_step.items()
+    }
+
+
+def _align_surely(master: Int64, sequence: Int64) -> Int64:
+    """Position in ``master`` of each item; -1 where it depends on the end that one begins with.
+
+    Layers repeat: a sequence that lacks a part of its first one could as well be one layer further.
+    """
+    found = align(master, sequence)
+    if len(master) == len(sequence) and (found >= 0).all():
+        return found
+    reverse = align(master[::-1], sequence[::-1])[::-1]
+    result: Int64 = np.where((found >= 0) & (found == len(master) - 1 - reverse), found, -1)
+    return result
+
+
+def _align_launches(master: tuple[Int64, Bool], sequence: tuple[Int64, Bool]) -> Int64:
+    """Position of each item of a sequence in another one with the same launches; -1: none.
+
+    Args:
+        master: The codes of the other one, and which of them are launches.
+        sequence: The same of the sequence.
+    """
+    (there, is_there), (here, is_here) = master, sequence
+    # A gap begins at its launch, the first one at the begin.
+    starts_there, starts_here = (
+        np.concatenate([[0], np.flatnonzero(is_launch)]) for is_launch in (is_there, is_here)
+    )
+    sizes_there, sizes_here = (
+        np.diff(starts, append=len(code))
+        for starts, code in ((starts_there, there), (starts_here, here))
+    )
+    gap = np.repeat(np.arange(len(starts_here)), sizes_here)
+    within = np.arange(len(here)) - starts_here[gap]
+    place = starts_there[gap] + within
+    is_inside = within < sizes_there[gap]
+    is_equal = is_inside & (there[np.where(is_inside, place, 0)] == here) if len(there) else is_here
+    # Of a gap with other calls, what stands before the first of these is the same.
+    differs = np.concatenate([[0], np.cumsum(~is_equal)])
+    is_same = differs[1:] == differs[starts_here[gap]]
+    result: Int64 = np.where(is_same, place, -1)
+    return result
 
 
 def _moved(profile: Profile, rows: Int64, steps: tuple[_Step, _Step], pairs: _Pairs) -> Ranges:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from aggregator.importing.unmarked_steps import _align_launches, _align_surely
 from tests.builders import Trace, analyze
 
 US = 1_000
@@ -68,6 +70,27 @@ class Loop:
             self.now += 4 * US
             self.thread.range("Optimizer.step#Adam.step", opened, self.now)
             self.now += US
+
+    def layers(self, linear: str, allocations: int = 0) -> None:
+        """A step of equal layers, the first of which may allocate memory."""
+        begin = self.now
+        self.now += 10 * US
+        for layer in range(4):
+            for op, kernel in (("linear", linear), ("gelu", "gelu")):
+                opened = self.now
+                for _ in range(allocations * (layer == 0)):
+                    self.thread.call("cudaMalloc_v3020", self.now + US, self.now + 2 * US)
+                    self.now += 2 * US
+                self.now += 2 * US
+                self.thread.launch(f"k_{kernel}", self.now, length=4 * US)
+                self.launched.append(f"{op}_{layer}")
+                self.now += 8 * US
+                if self.is_on:
+                    self.thread.op(f"{op}_{layer}", opened, self.now)
+                self.now += US
+        self.thread.range("torch.nn: Net (Net)", begin, self.now)
+        self.thread.range("Optimizer.step#Adam.step", self.now + US, self.now + 3 * US)
+        self.now += 4 * US
 
     def end_markers(self) -> None:
         self.note("marked_steps")
@@ -185,6 +208,42 @@ def test_a_step_like_no_other_gets_no_names(tmp_path: Path) -> None:
     assert unnamed(pairs) == len(OPS["other"])
     assert warnings["STEPS_WITHOUT_NAMES"] == 1
     assert warnings["ALIGNED_NAMES"] == 3
+
+
+def test_step_that_allocates_gives_its_names_to_those_that_launch_the_same(tmp_path: Path) -> None:
+    loop = Loop()
+    for linear, allocations in (("gemm_a", 0), ("gemm_a", 0), ("gemm_b", 3)):
+        loop.layers(linear, allocations)
+    loop.end_markers()
+    for linear in ("gemm_b", "gemm_a", "gemm_b", "gemm_b"):
+        loop.layers(linear)
+    pairs, warnings = loop.names(tmp_path)
+    assert [pair for pair in pairs if pair[0] != pair[1]] == []
+    assert warnings["ALIGNED_NAMES"] == 4
+
+
+def test_what_could_be_of_several_layers_has_no_name() -> None:
+    layer = [1, 2, 3, 4]
+    # GIVEN a step in which the first layer of four begins otherwise
+    master, sequence = np.array(layer * 4), np.array([9, 8, 3, 4, *layer * 3])
+    assert _align_surely(master, sequence).tolist() == [-1, -1, *range(2, 16)]
+    # WHEN three layers are compared with four, the first of them may be the second of those
+    found = _align_surely(np.array([7, *layer * 4, 8]), np.array([7, *layer * 3, 8]))
+    assert found.tolist() == [0, *[-1] * 12, 17]
+
+
+def test_calls_between_launches_are_those_before_the_first_other_one() -> None:
+    is_launch = np.array([False, True, False, False, True, False])
+    master = np.array([5, 1, 6, 7, 2, 6]), is_launch
+    same = _align_launches(master, (np.array([5, 1, 6, 7, 2]), is_launch[:5]))
+    assert same.tolist() == [0, 1, 2, 3, 4]
+    more = np.array([5, 5, 1, 6, 9, 7, 2, 6]), np.array([0, 0, 1, 0, 0, 0, 1, 0], dtype=bool)
+    assert _align_launches(master, more).tolist() == [0, -1, 1, 2, -1, -1, 4, 5]
+    nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
+    assert _align_launches(nothing, (np.array([5, 6]), np.zeros(2, dtype=bool))).tolist() == [
+        -1,
+        -1,
+    ]
 
 
 def test_repeated_notes_end_the_markers_once(tmp_path: Path) -> None:

@@ -184,13 +184,16 @@ def _carry(profile: Profile, calls: list[Int32], process: int, loop: _Loop) -> N
     for number, step in enumerate(steps):
         if loop.share[number] == 0 or not step.size:
             continue
-        models = (marked, [] if step in partly else partly)
-        model, level = _model(step, models)
-        pairs = None if model is None else _pairs(model, step, level, known)
+        is_part = step in partly
+        if is_part:
+            model, pairs = _beginning(step, marked)
+        else:
+            model, level = _model(step, (marked, partly))
+            pairs = None if model is None else _pairs(model, step, level, known)
         if model is None or pairs is None:
             without += 1
             continue
-        found = _moved(profile, moved, (model, step), pairs)
+        found = _moved(profile, moved, (model, step), pairs, is_part=is_part)
         found = found.selected(np.flatnonzero(_is_inside(found, loop.unmarked)))
         found.seq = np.where(found.seq >= 0, found.seq + span * (number + 1), found.seq)
         parts.append(found)
@@ -365,6 +368,36 @@ def _pairs(model: _Step, step: _Step, level: int, known: _Known) -> _Pairs | Non
     return pairs if matched >= enough else None
 
 
+def _beginning(step: _Step, models: list[_Step]) -> tuple[_Step | None, _Pairs | None]:
+    """The marked step that begins most like a step in which markers began late, and its positions.
+
+    The rest of such a step has names of its own, and may be unlike that of all others.
+    """
+    best, most = None, 0
+    for model in models:
+        heads = {
+            thread: _head(model.codes[1][thread], code)
+            for thread, code in step.codes[1].items()
+            if thread in model.codes[1]
+        }
+        if sum(heads.values()) > most:
+            best, most = (model, heads), sum(heads.values())
+    if best is None:
+        return None, None
+    places = {thread: np.arange(len(rows)) for thread, rows in step.rows.items()}
+    return best[0], {
+        thread: np.where(place < best[1].get(thread, 0), place, -1)
+        for thread, place in places.items()
+    }
+
+
+def _head(master: Int64, sequence: Int64) -> int:
+    """Number of items that two sequences begin with."""
+    shorter = min(len(master), len(sequence))
+    differs = np.flatnonzero(master[:shorter] != sequence[:shorter])
+    return int(differs[0]) if len(differs) else shorter
+
+
 def _compared(model: _Step, step: _Step, level: int) -> _Pairs:
     of_step, of_model = step.codes[level], model.codes[level]
     if model.keys[level] == step.keys[level] or model.launch_keys[level] != step.launch_keys[level]:
@@ -420,8 +453,10 @@ def _align_launches(master: tuple[Int64, Bool], sequence: tuple[Int64, Bool]) ->
     return result
 
 
-def _moved(profile: Profile, rows: Int64, steps: tuple[_Step, _Step], pairs: _Pairs) -> Ranges:
-    """The ranges of a marked step at the times of another one."""
+def _moved(
+    profile: Profile, rows: Int64, steps: tuple[_Step, _Step], pairs: _Pairs, *, is_part: bool
+) -> Ranges:
+    """The ranges of a marked step at the times of another one, or of its beginning."""
     ranges = profile.ranges
     model, step = steps
     low, high = np.searchsorted(ranges.start_ns[rows], (model.start_ns, model.end_ns))
@@ -437,6 +472,8 @@ def _moved(profile: Profile, rows: Int64, steps: tuple[_Step, _Step], pairs: _Pa
         moments = _Moments(time_ns[model.rows[thread]], time_ns[step.rows[thread]], pair)
         start[inside] = moments.moved(ranges.start_ns[own[inside]], is_start=True)
         end[inside] = moments.moved(ranges.end_ns[own[inside]], is_start=False)
+        if is_part:
+            inside &= ranges.end_ns[own] <= moments.last_ns
         keep |= inside
     keep &= (start >= step.start_ns) & (end <= step.end_ns) & (end > start)
     found = ranges.selected(own[keep])
@@ -454,6 +491,11 @@ class _Moments:
         # Whether other events lie between a match and the one before it, in either step.
         self._is_apart = np.ones(len(here) + 1, dtype=bool)
         self._is_apart[1:-1] = (np.diff(here) > 1) | (np.diff(there) > 1)
+
+    @property
+    def last_ns(self) -> int:
+        """When the last event there matches."""
+        return int(self._there_ns[-1])
 
     def moved(self, time_ns: Int64, *, is_start: bool) -> Int64:
         """Where points in time lie here; order is kept."""

@@ -30,6 +30,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from aggregator.sources.nsys.reference import BARE, PROFILED
+from aggregator.sources.nsys.reference import MARKED as MARKED_STEP
 from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.measured import REPOSITORY
 from benchmarks.overhead_tables import ALONE, MARKED, NSYS, OWN, costs_table, workload_tables
@@ -206,7 +207,12 @@ class Bench:
         slowed, ends_ns = self._slowed(gpus, own), own.get("ends_ns", ())
         bare = [row for row in rows if row[0] == BARE and row[3]]
         same = same_steps(ends_ns, [row[3] for row in bare])
-        recorded = same_steps(ends_ns, [row[3] for row in rows if row[0] == PROFILED and row[3]])
+        of_phase = {
+            phase: same_steps(ends_ns, [row[3] for row in rows if row[0] == phase and row[3]])
+            for phase in (PROFILED, MARKED_STEP)
+        }
+        # Nsight Systems records a loop of few batches with markers in all steps.
+        recorded = of_phase[PROFILED] or of_phase[MARKED_STEP]
         found: dict[str, Any] = {"recorded": recorded, "slowed_pct": _pct(slowed)}
         if recorded:
             last = max(row[3] or 0 for row in rows if row[0] != BARE)

@@ -63,7 +63,7 @@ def _alone(*times_ms: float) -> dict[str, Any]:
 
 
 def test_what_misses_a_goal_is_bold() -> None:
-    alone = [_alone(10.0, 10.0, 10.0, 20.0, 20.0, 20.0)] * 2
+    alone = [_alone(*[10.0] * 3, *[20.0] * 3)] * 2
     own = {
         "bare_step": 10_000_000,
         "bare_steps": 2,

@@ -230,6 +230,13 @@ class KernelNotFoundError(UsageError):
     http_status = 404
 
 
+class FigureNotFoundError(UsageError):
+    """There is no figure of that name."""
+
+    code = "FIGURE_NOT_FOUND"
+    http_status = 404
+
+
 class EventNotFoundError(UsageError):
     """The timeline has no such event."""
 

@@ -33,8 +33,6 @@ from aggregator.tables.connection import opened
 from aggregator.tables.declared.addresses import OBJECTS, TABLES, FoundTable, find_table
 from aggregator.tables.declared.iterations import AGGREGATIONS
 from aggregator.tables.declared.profile import domains
-from aggregator.tables.figures import FIGURES, Look
-from aggregator.tables.plotly import Theme
 from dlprof_client.run import ClientError, Run
 
 try:
@@ -155,9 +153,6 @@ class _ViewerRun(Run):
     def aggregations(self) -> pd.DataFrame:
         return pd.DataFrame(self._aggregations())
 
-    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
-        return self._scoped(f"figures/{name}/", theme=theme)
-
 
 def _reply_error(error: HTTPError) -> ClientError:
     """The error of the viewer's reply."""
@@ -232,9 +227,3 @@ class _FileRun(Run):
     def aggregations(self) -> pd.DataFrame:
         with self._opened() as data:
             return pd.DataFrame(data.rows(AGGREGATIONS), columns=list(AGGREGATIONS.by_name))
-
-    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
-        if name not in FIGURES:
-            raise ClientError(f"There is no figure {name!r}.", hint=f"Known: {', '.join(FIGURES)}.")
-        with self._scoped() as data:
-            return dict(FIGURES[name](data, Look(Theme(theme))))

@@ -144,9 +144,9 @@ class Run(ABC):
     def aggregations(self) -> pd.DataFrame:
         """All aggregations of the profile."""
 
-    @abstractmethod
     def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
         """A figure as plain data: ``{"data": [...], "layout": {...}}``."""
+        return self.ask(f"figures/{name}", theme=theme)
 
     def figure(self, name: str, theme: str = "light") -> Figure:
         """A figure of the viewer, for Plotly.

@@ -8,8 +8,9 @@ assistants read all of this from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
 from inspect import getdoc
@@ -50,7 +51,43 @@ class Parameter:
                     say("{name} must be 0 or 1.", name=self.name), parameter=self.name
                 )
             return raw == "1"
-        return whole_number(self.name, raw) if self.type is int else raw
+        if issubclass(self.type, StrEnum):
+            return self.type(choice(self.name, raw, tuple(self.type)))
+        return self._whole(raw) if self.type is int else raw
+
+    def _whole(self, raw: str) -> int:
+        number = whole_number(self.name, raw)
+        least, most = self.note.ge, self.note.le
+        if (least is not None and number < least) or (most is not None and number > most):
+            raise InvalidValueError(
+                say(
+                    "{name} must be from {least} to {most}, not {number}.",
+                    name=self.name,
+                    least="-∞" if least is None else least,
+                    most="∞" if most is None else most,
+                    number=number,
+                ),
+                parameter=self.name,
+            )
+        return number
+
+
+def choice(name: str, raw: str, known: Sequence[str]) -> str:
+    """Read the value of a parameter that is one of few words.
+
+    Raises:
+        InvalidValueError: It is none of them.
+    """
+    if raw not in known:
+        raise InvalidValueError(
+            say(
+                "{name} must be one of {names}, not {raw!r}.",
+                name=name,
+                names=", ".join(known),
+                raw=raw,
+            )
+        )
+    return raw
 
 
 def whole_number(name: str, raw: str) -> int:
@@ -198,6 +235,7 @@ _DECLARED: Final[Iterable[Answer]] = (
     Answer("timeline/range", "answers.timeline.read_range"),
     Answer("timeline/hits", "answers.timeline.read_hits"),
     Answer("timeline/event", "answers.timeline.read_event"),
+    Answer("figures/{name}", "answers.figures.read_figure"),
     Answer("can-replay", "answers.replay.read_can_replay"),
     Answer("critical-path", "answers.replay.read_critical_path"),
     Answer("op-sensitivity", "answers.replay.read_op_sensitivity"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import OpenApiParameter
@@ -13,8 +14,6 @@ from aggregator.answers.registry import ANSWERS, Answer, Parameter
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_event_scope, open_scope, timeline_folder
 from viewer.api.structs import reference
-
-_TYPES = {bool: "string", int: "integer", str: "string"}
 
 
 class AnswerView(ResourceView):
@@ -54,6 +53,8 @@ def _described(parameter: Parameter) -> OpenApiParameter:
     more: dict[str, Any] = {}
     if parameter.type is bool:
         more["enum"] = ["0", "1"]
+    elif issubclass(parameter.type, StrEnum):
+        more["enum"] = list(parameter.type)
     elif parameter.default is not None:
         more["default"] = parameter.default
     bounds = {"minimum": parameter.note.ge, "maximum": parameter.note.le}
@@ -61,7 +62,7 @@ def _described(parameter: Parameter) -> OpenApiParameter:
     return query(
         parameter.name,
         parameter.note.description or "",
-        _TYPES[parameter.type],
+        "integer" if parameter.type is int else "string",
         required=parameter.is_required,
         **more,
     )

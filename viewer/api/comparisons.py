@@ -11,7 +11,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.answers.figures import Figure, check_figure
 from aggregator.answers.gpu_memory import MemoryDifferences, read_memory_difference
+from aggregator.answers.registry import choice
 from aggregator.compare.document import to_document
 from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.facts import program_of
@@ -33,7 +35,6 @@ from aggregator.tables.in_memory_table import query_records
 from aggregator.tables.plotly import Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
-from viewer.api.figures import check_figure, one_of
 from viewer.api.schema import ResourceView, list_parameters, page_of, query
 from viewer.api.scope import environment, open_profile, registry
 from viewer.api.serializers.comparisons import (
@@ -44,7 +45,6 @@ from viewer.api.serializers.comparisons import (
     NumberedCompareRowSerializer,
     RowSamplesSerializer,
 )
-from viewer.api.serializers.shared import FigureSerializer
 from viewer.api.structs import reference
 from viewer.profiles.registry import ServedProfile
 from viewer.profiles.summary import describe
@@ -135,12 +135,12 @@ class CompareFigureView(ResourceView):
             query("row", "Of the figure ``row``: number of the row, from 0.", "integer", default=0),
             query("theme", "Colors.", enum=list(Theme), default=Theme.LIGHT),
         ],
-        responses=FigureSerializer,
+        responses={200: reference(Figure)},
     )
     def get(self, request: Request, name: str) -> Response:
         """Traces and layout, as Plotly draws them."""
         check_figure(name, FIGURES)
-        theme = Theme(one_of(request.query_params.dict(), "theme", tuple(Theme)))
+        theme = Theme(choice("theme", request.query_params.get("theme", Theme.LIGHT), tuple(Theme)))
         comparison = _comparison(request)
         row = _row(request, comparison) if name == "row" else 0
         return Response(draw(comparison, name, row, theme))

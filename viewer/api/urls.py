@@ -25,6 +25,7 @@ _PARTS = {
     "{iteration}": "<int:iteration>",
     "{op_id}": "<path:op_id>",
     "{kernel}": "<path:kernel>",
+    "{name}": "<str:name>",
 }
 
 
@@ -98,7 +99,6 @@ urlpatterns = [
     path(f"{_AGGREGATION}/timeline/tiles/", _view("timeline.TimelineTilesView")),
     path(f"{_AGGREGATION}/timeline/perfetto/", _view("timeline.TimelineTraceView")),
     path(f"{_AGGREGATION}/report/", _view("reports.ReportView")),
-    path(f"{_AGGREGATION}/figures/<str:name>/", _view("figures.FigureView")),
     *(
         path(f"{_AGGREGATION}/{_converted(address)}/", _view("answers.AnswerView", answer=answer))
         for address, answer in ANSWERS.items()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from aggregator.replay.rank_report import Stragglers
 from aggregator.tables.plotly.theme import COLORS, IDLE, Figure, Theme, axis, base_layout
 from aggregator.tables.plotly.values import choose_unit
 from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from aggregator.replay.rank_report import Stragglers  # Loads the replay.
 
 MOST_COLUMNS: Final = 120
 """More steps share columns: their mean is shown."""

@@ -25,13 +25,6 @@ class ErrorSerializer(Serializer[Any]):
     details = DictField(help_text="Further values for scripts.")
 
 
-class FigureSerializer(Serializer[Any]):
-    """A Plotly figure."""
-
-    data = ListField(child=DictField())  # type: ignore[assignment]
-    layout = DictField()
-
-
 class UnknownField(DictField):
     """Reasons of the values of a reply that are null."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final, TypeVar
 
@@ -149,6 +150,7 @@ class WhatIfChanges(Struct):
 
 Kept = TypeVar("Kept", bound=list[PathShare] | list[OpSensitivity])
 _kept: QueryCache[list[PathShare] | list[OpSensitivity]] = QueryCache(64)
+_scales: QueryCache[StepScale] = QueryCache(64)
 
 
 def read_can_replay(
@@ -312,10 +314,15 @@ def _keep(data: AggregationData, name: str, read: Callable[[], Kept]) -> Kept:
 
 def _scale(data: AggregationData, profile: ReplayedProfile, *, is_corrected: bool) -> StepScale:
     aggr = int(data.params["aggr_id"])
-    return data.database.read_with(
-        lambda connection: read_scale(
-            stored_events(connection), aggr, profile, is_corrected=is_corrected
-        )
+
+    def read(connection: sqlite3.Connection) -> StepScale:
+        return read_scale(stored_events(connection), aggr, profile, is_corrected=is_corrected)
+
+    return _scales.get(
+        data.database.state,
+        f"scale{is_corrected}",
+        {"aggr": aggr},
+        lambda: data.database.read_with(read),
     )
 
 

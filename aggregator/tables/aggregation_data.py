@@ -15,7 +15,14 @@ from aggregator.tables.events_view import provide_events
 from aggregator.tables.owners import VIEWS as OWNER_VIEWS
 from aggregator.tables.owners import provide_owners
 from aggregator.tables.request import ListQuery, parse_list_query
-from aggregator.tables.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec, TableSpec
+from aggregator.tables.spec import (
+    NOT_IN_DATABASE,
+    NOT_MEASURED,
+    Field,
+    ObjectSpec,
+    Record,
+    TableSpec,
+)
 from aggregator.tables.sql import (
     BoundTable,
     as_number,
@@ -51,13 +58,13 @@ class AggregationData:
             provide_events(self.database)
         return resolve_columns(spec, self.database, self.params)
 
-    def page(self, spec: TableSpec, query: ListQuery) -> dict[str, Any]:
+    def page(self, spec: TableSpec, query: ListQuery) -> Record:
         """One page of a table, as the API replies it."""
         table = self.bind(spec)
         count, rows = read_counted_page(table, query, self.database)
         return list_reply(query, count, rows) | {"unknown": table.unknown}
 
-    def top_ops(self) -> dict[str, Any]:
+    def top_ops(self) -> Record:
         """The ops with the most GPU time, as one page."""
         query = parse_list_query(OPS, {"page_size": str(TOP_OPS)})
         table = self.bind(OPS)
@@ -66,7 +73,7 @@ class AggregationData:
 
     def rows(
         self, spec: TableSpec, params: Mapping[str, str] | None = None, limit: int = -1
-    ) -> list[dict[str, Any]]:
+    ) -> list[Record]:
         """All rows of a table, or at most ``limit`` of them.
 
         ``params`` are ordering, search and filters, as in the query string of the API.
@@ -90,9 +97,9 @@ class AggregationData:
                 )
         return columns
 
-    def read_object(self, spec: ObjectSpec) -> dict[str, Any]:
+    def read_object(self, spec: ObjectSpec) -> Record:
         """An object; under ``unknown`` the reason of each field that is null."""
-        values: dict[str, Any] = {}
+        values: Record = {}
         unknown: dict[str, str] = {}
         stored = [field for field in spec.fields if field.derived is None]
         for view, which in dict.fromkeys((field.view, field.where) for field in stored):
@@ -145,7 +152,7 @@ class AggregationData:
         return round(100.0 - number, 6) if field.is_rest and number is not None else number
 
 
-def list_reply(query: ListQuery, count: int, results: list[dict[str, Any]]) -> dict[str, Any]:
+def list_reply(query: ListQuery, count: int, results: list[Record]) -> Record:
     """The shape of every list."""
     return {
         "count": count,
@@ -156,9 +163,9 @@ def list_reply(query: ListQuery, count: int, results: list[dict[str, Any]]) -> d
     }
 
 
-def _nest(values: dict[str, Any]) -> dict[str, Any]:
+def _nest(values: Record) -> Record:
     """Fields by name; a dot in a name makes a nested object."""
-    reply: dict[str, Any] = {}
+    reply: Record = {}
     for path, value in values.items():
         head, _, tail = path.partition(".")
         if tail:

@@ -62,6 +62,8 @@ ABANDONED: ContextVar[Callable[[], bool]] = ContextVar("abandoned", default=bool
 """Whether the answer is no longer wanted: its queries are then ended."""
 
 Params = Mapping[str, str | int | float | None]
+Bindings = dict[str, Any]
+"""Values of the named parameters of a statement that is being written."""
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from aggregator.tables.connection import Params, Queryable
+from aggregator.tables.connection import Bindings, Params, Queryable
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.request import Filter, ListQuery, OrderTerm
 from aggregator.tables.spec import Column, KeyView, LookupView
@@ -166,7 +165,7 @@ def _direction(*, descending: bool) -> str:
     return "DESC" if descending else "ASC"
 
 
-def condition_sql(condition: Filter, prefix: str, params: dict[str, Any]) -> str:
+def condition_sql(condition: Filter, prefix: str, params: Bindings) -> str:
     """A filter as SQL: compares its column's expression.
 
     ``params`` gets its values, under names that begin with ``prefix``.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from aggregator.texts import say
 
@@ -32,6 +32,9 @@ OPERATORS: dict[Kind, tuple[str, ...]] = {
     Kind.CHOICE: ("in", "icontains"),
     Kind.IDENTIFIER: ("", "in", "icontains"),
 }
+
+Record: TypeAlias = dict[str, Any]
+"""A row of a table or an object: its values by the names of columns or fields."""
 
 NOT_IN_DATABASE = say(
     "This database does not contain it: it was written by an older or another DLProf."

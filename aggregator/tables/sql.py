@@ -14,7 +14,7 @@ from typing import Any
 from aggregator.errors import DatabaseBusyError
 from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.system.sqlite_uri import as_text
-from aggregator.tables.connection import Params, ProfileDatabase, Queryable, Row
+from aggregator.tables.connection import Bindings, Params, ProfileDatabase, Queryable, Row
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.narrow import NarrowTable, condition_sql, contains
 from aggregator.tables.request import ListQuery, OrderTerm
@@ -23,6 +23,7 @@ from aggregator.tables.spec import (
     Column,
     Join,
     Kind,
+    Record,
     RowsOfOtherTable,
     Source,
     TableSpec,
@@ -132,7 +133,7 @@ def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
 
 def read_counted_page(
     table: BoundTable, query: ListQuery, database: Queryable
-) -> tuple[int, list[dict[str, Any]]]:
+) -> tuple[int, list[Record]]:
     """How many rows pass the filters, and those of the page asked for."""
     if table.is_absent or not (table.groups or table.spec.source.is_summed):
         return count_rows(table, query, database), read_page(table, query, database)
@@ -146,7 +147,7 @@ def read_counted_page(
     return count, [to_record(table, row[:-1]) for row in rows]
 
 
-def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[dict[str, Any]]:
+def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[Record]:
     """The rows of the page asked for."""
     if table.narrow is not None:
         return _read_rows(table, table.narrow.page(query, database), database)
@@ -154,7 +155,7 @@ def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[
     return list(iter_rows(table, query, database, limit=query.page_size, offset=offset))
 
 
-def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> list[dict[str, Any]]:
+def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> list[Record]:
     """The rows of some row ids, in the order of these."""
     if not ids:
         return []
@@ -170,7 +171,7 @@ def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> li
 
 def iter_rows(
     table: BoundTable, query: ListQuery, database: Queryable, *, limit: int = -1, offset: int = 0
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Record]:
     """Rows that pass the filters, in order; ``limit`` -1 means all of them."""
     if table.is_absent:
         return
@@ -178,9 +179,7 @@ def iter_rows(
         yield to_record(table, row)
 
 
-def iter_all(
-    table: BoundTable, query: ListQuery, database: ProfileDatabase
-) -> Iterator[dict[str, Any]]:
+def iter_all(table: BoundTable, query: ListQuery, database: ProfileDatabase) -> Iterator[Record]:
     """All rows that pass the filters, in order, however many; a writer can commit in between.
 
     The rows of an aggregation never change. One that was deleted meanwhile is an error.
@@ -251,9 +250,9 @@ def distinct_values(
     return _distinct.get(database.state, sql, params, lambda: database.rows(sql, params))
 
 
-def to_record(table: BoundTable, row: Row) -> dict[str, Any]:
+def to_record(table: BoundTable, row: Row) -> Record:
     """A row as the API shows it: each value is of its column's kind."""
-    record: dict[str, Any] = {
+    record: Record = {
         name: value if type(value) in plain else _converted(column, value)
         for (name, column, plain), value in zip(table.plain_types, row, strict=True)
     }
@@ -353,9 +352,9 @@ def _joined(join: Join) -> str:
     return f"(WITH copy AS MATERIALIZED ({rows}) SELECT * FROM copy)"  # noqa: S608
 
 
-def _from_where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[str, dict[str, Any]]:
+def _from_where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[str, Bindings]:
     """FROM and WHERE of the rows that pass the filters, and the values of their parameters."""
-    params: dict[str, Any] = dict(table.params)
+    params: Bindings = dict(table.params)
     source = [table.spec.source.where, *_followed(table, query, params)]
     conditions = _conditions(table, query, stem, params)
     if table.groups is None:
@@ -367,9 +366,7 @@ def _from_where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[s
     return f"FROM ({rows}) AS {_GROUP} WHERE {' AND '.join(conditions) or '1'}", params
 
 
-def _conditions(
-    table: BoundTable, query: ListQuery, stem: str, params: dict[str, Any]
-) -> Iterator[str]:
+def _conditions(table: BoundTable, query: ListQuery, stem: str, params: Bindings) -> Iterator[str]:
     """The search and the filters."""
     if query.search:
         params[f"{stem}search"] = contains(query.search)
@@ -381,7 +378,7 @@ def _conditions(
         yield condition_sql(asked, f"{stem}f{index}", params)
 
 
-def _followed(table: BoundTable, query: ListQuery, params: dict[str, Any]) -> Iterator[str]:
+def _followed(table: BoundTable, query: ListQuery, params: Bindings) -> Iterator[str]:
     """Conditions that the rows belong to chosen ones of other tables."""
     for among in table.spec.among:
         if (followed := query.among.get(among.parameter)) is not None:
@@ -389,9 +386,7 @@ def _followed(table: BoundTable, query: ListQuery, params: dict[str, Any]) -> It
             yield _among(among, other, followed, params)
 
 
-def _among(
-    among: RowsOfOtherTable, other: BoundTable, query: ListQuery, params: dict[str, Any]
-) -> str:
+def _among(among: RowsOfOtherTable, other: BoundTable, query: ListQuery, params: Bindings) -> str:
     """The condition that a row belongs to those of another table that pass its filters."""
     if other.is_absent:
         return "0"

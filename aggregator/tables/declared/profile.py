@@ -11,6 +11,7 @@ from typing import Any
 
 from aggregator.system.untrusted_json import read_count
 from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.spec import Record
 from aggregator.texts import say
 
 DEFAULT_DOMAIN = "default-domain"
@@ -46,7 +47,7 @@ def profile_id(path: Path) -> str:
 _USUAL_STEM = "dlprof_dldb"
 
 
-def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> dict[str, Any]:
+def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> Record:
     """The item of a profile in the list of profiles."""
     config = _config_row(database)
     return {
@@ -65,7 +66,7 @@ def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> dict
     }
 
 
-def profile_details(database: ProfileDatabase) -> dict[str, Any]:
+def profile_details(database: ProfileDatabase) -> Record:
     """Further metadata, for the page of a single profile: system, domains, warnings."""
     config, unknown = _system_config(database)
     return {
@@ -99,14 +100,14 @@ def iso_time(raw: str, database: ProfileDatabase) -> str:
     return str(raw).replace(" ", "T") + ("Z" if database.is_ours else "")
 
 
-def _config_row(database: ProfileDatabase) -> dict[str, Any]:
+def _config_row(database: ProfileDatabase) -> Record:
     view = "view_system_config"
     columns = sorted(database.columns(view))
     rows = _rows(database, view, *columns)
     return dict(zip(columns, rows[0], strict=True)) if rows else {}
 
 
-def _system_config(database: ProfileDatabase) -> tuple[dict[str, Any], dict[str, str]]:
+def _system_config(database: ProfileDatabase) -> tuple[Record, dict[str, str]]:
     row = _config_row(database)
     names = [str(name) for (name,) in _rows(database, "view_gpu_names", "gpu_name")]
     config = {name: row.get(column) or None for name, column in _SYSTEM_COLUMNS.items()}
@@ -132,7 +133,7 @@ def _iteration_count(database: ProfileDatabase) -> int | None:
     return int(min(counts)[1]) if counts else None
 
 
-def _gpu_count(config: dict[str, Any]) -> int | None:
+def _gpu_count(config: Record) -> int | None:
     return read_count(str(config.get("num_gpus") or ""))
 
 
@@ -147,7 +148,7 @@ def _created_at(path: Path, database: ProfileDatabase) -> str:
     return written.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _warnings(database: ProfileDatabase) -> list[dict[str, Any]]:
+def _warnings(database: ProfileDatabase) -> list[Record]:
     rows = _rows(database, "view_warnings", "code", "message", "count")
     return [
         {"code": code, "message": database.texts.get(message, message), "count": count}

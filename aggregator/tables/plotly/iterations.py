@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from aggregator.profile.recorded_part import BETWEEN
 from aggregator.tables.plotly.theme import (
@@ -15,6 +14,7 @@ from aggregator.tables.plotly.theme import (
     PARTS,
     RARE_PARTS,
     Figure,
+    Part,
     Theme,
     axis,
     base_layout,
@@ -184,7 +184,7 @@ def _runs(
     return [tuple(run) for _, run in groupby(shown, key=key)]
 
 
-def _trace(part: str, bars: list[_Bar], unit: TimeUnit) -> dict[str, Any]:
+def _trace(part: str, bars: list[_Bar], unit: TimeUnit) -> Part:
     rows = [(bar.first.index, bar.last.index, bar.first.kind, bar.part_ns(part)) for bar in bars]
     return {
         "type": "bar",
@@ -201,7 +201,7 @@ def _trace(part: str, bars: list[_Bar], unit: TimeUnit) -> dict[str, Any]:
     }
 
 
-def _about(bar: _Bar) -> dict[str, Any]:
+def _about(bar: _Bar) -> Part:
     return {
         "first": bar.first.index,
         "last": bar.last.index,
@@ -214,7 +214,7 @@ def _about(bar: _Bar) -> dict[str, Any]:
     }
 
 
-def _bounds(bounds: dict[str, int], theme: Theme) -> list[dict[str, Any]]:
+def _bounds(bounds: dict[str, int], theme: Theme) -> list[Part]:
     """A line before the first and one after the last aggregated iteration."""
     return [
         {

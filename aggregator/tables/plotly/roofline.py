@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from math import isfinite, log10
-from typing import Any
 
-from aggregator.tables.plotly.theme import BOUNDS, Figure, Theme, axis, base_layout, empty_figure
+from aggregator.tables.plotly.theme import (
+    BOUNDS,
+    Figure,
+    Part,
+    Theme,
+    axis,
+    base_layout,
+    empty_figure,
+)
 from aggregator.tables.plotly.values import Table, column
 from aggregator.texts import say
 
@@ -65,7 +72,7 @@ def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
     return {"data": [*roofs, *shown], "layout": layout}
 
 
-def _points(ops: Table) -> list[dict[str, Any]]:
+def _points(ops: Table) -> list[Part]:
     names = (
         *("op_id", "op_name", "arithmetic_intensity", "tflops_per_second", "bound"),
         *("gpu_time_ns", "peak_pct", "left_time_ns", "precision"),
@@ -88,7 +95,7 @@ def _positive(*values: float | None) -> bool:
     return all(value is not None and value > 0 and isfinite(value) for value in values)
 
 
-def _scatter(kind: str, points: list[dict[str, Any]], longest: int) -> dict[str, Any]:
+def _scatter(kind: str, points: list[Part], longest: int) -> Part:
     """Ops with one bound; the area of a marker is proportional to GPU time."""
     sizes = [
         _MARKER + (_LARGEST - _MARKER) * (int(point["gpu_time_ns"] or 0) / longest) ** 0.5
@@ -119,7 +126,7 @@ def _roofs(
     used: set[str | None],
     most: float,
     theme: Theme,
-) -> list[dict[str, Any]]:
+) -> list[Part]:
     """Lines: bandwidth times intensity, up to the peak of each precision that ops used."""
     if not bandwidth:
         return []
@@ -141,19 +148,19 @@ def _roofs(
     return roofs
 
 
-def _label(roof: dict[str, Any], right: float, theme: Theme) -> dict[str, Any]:
+def _label(roof: Part, right: float, theme: Theme) -> Part:
     """Label of a roof at its right end, with a background so that points do not hide it."""
     peak = roof["y"][-1]
     return _note(f"{roof['name']} {peak:g} TFLOP/s", (right, peak), "right", theme)
 
 
-def _bandwidth_label(bandwidth: float, left: float, theme: Theme) -> dict[str, Any]:
+def _bandwidth_label(bandwidth: float, left: float, theme: Theme) -> Part:
     """Label of the slope, above its left end."""
     x = left * 10 ** (_MARGIN / 2)
     return _note(f"{bandwidth:g} GB/s", (left, x * bandwidth / 1e3), "left", theme)
 
 
-def _note(text: str, at: tuple[float, float], anchor: str, theme: Theme) -> dict[str, Any]:
+def _note(text: str, at: tuple[float, float], anchor: str, theme: Theme) -> Part:
     return {
         "text": text,
         "x": log10(at[0]),

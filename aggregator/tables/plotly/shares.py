@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from aggregator.tables.plotly.theme import (
     COLORS,
@@ -13,6 +12,7 @@ from aggregator.tables.plotly.theme import (
     PARTS,
     RARE_PARTS,
     Figure,
+    Part,
     Theme,
     axis,
     base_layout,
@@ -105,7 +105,7 @@ def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     return {"data": segments, "layout": layout}
 
 
-def _segment(part: str, value: float | None) -> dict[str, Any]:
+def _segment(part: str, value: float | None) -> Part:
     wide = value is not None and value >= _MIN_LABEL_PCT
     return {
         "type": "bar",

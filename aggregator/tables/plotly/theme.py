@@ -8,7 +8,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from aggregator.texts import say
 
-Figure: TypeAlias = dict[str, Any]
+Part: TypeAlias = dict[str, Any]
+"""A trace, an axis or another part of a figure, as Plotly names its values."""
+Figure: TypeAlias = Part
 Number = TypeVar("Number", int, float)
 
 
@@ -79,7 +81,7 @@ GPU = {Theme.LIGHT: "#4a5a70", Theme.DARK: "#8fa3bd"}
 IDLE = {Theme.LIGHT: "#dcdfe5", Theme.DARK: "#343a45"}
 
 
-def base_layout(theme: Theme) -> dict[str, Any]:
+def base_layout(theme: Theme) -> Part:
     """A layout with a transparent background and no title, which the page has."""
     return {
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -92,7 +94,7 @@ def base_layout(theme: Theme) -> dict[str, Any]:
     }
 
 
-def axis(theme: Theme, title: str, **more: Any) -> dict[str, Any]:
+def axis(theme: Theme, title: str, **more: Any) -> Part:
     """An axis with a title, in the theme's colors."""
     colors = {"gridcolor": _GRID[theme], "linecolor": _GRID[theme], "zerolinecolor": _GRID[theme]}
     return {"title": {"text": title}, "automargin": True, **colors, **more}

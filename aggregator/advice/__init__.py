@@ -289,13 +289,13 @@ def _reasoning(
     if profile is facts.trusted_correction:
         return say(
             "{count} steps were replayed {what}, and without the costs of profiling: they take "
-            "{gain:.1f}% less time, {saved} of the {step} ms of a usual step",
+            "{gain:.1f}% less time, {saved} of the {step} ms of a step",
             **values,
         )
     if _is_limited(finding.estimate_pct, gain_pct):
         return say(
             "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
-            "{step} ms of a usual step. By its own time it would be {share:.0f}% less, but then "
+            "{step} ms of a step. By its own time it would be {share:.0f}% less, but then "
             "something else limits the step. If that is launching: it takes less time without the "
             "profiler",
             **values,
@@ -303,7 +303,7 @@ def _reasoning(
         )
     return say(
         "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
-        "{step} ms of a usual step",
+        "{step} ms of a step",
         **values,
     )
 
@@ -374,7 +374,7 @@ OTHER_LIMIT_PCT = 10.0
 def typical_ns(facts: Facts, mean_ns: float, profile: ReplayedProfile) -> float:
     """The typical step of a replay or of the facts, as in the first lines of the results."""
     if profile is facts.trusted_correction:
-        return float(typical_step(profile.measured_ns).ns)
+        return float(facts.bare_step_ns or typical_step(profile.measured_ns).ns)
     return mean_ns if facts.steps.is_single else facts.typical_step_ns
 
 

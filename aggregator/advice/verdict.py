@@ -36,6 +36,7 @@ EXPLAINED_RATIO = 0.5
 MIN_KNOWN_PCT = 50.0  # With costs known for less of the GPU time the roofline says nothing.
 MIN_PEAK_PCT = 20.0  # Kernels further below the roofline are limited by neither of its lines.
 DOMINANT_RATIO = 0.6  # Share of the ideal time that one line of the roofline bounds.
+MIN_GAIN_PCT = 1.0  # Of what saves less no sentence says so.
 MIN_SAVED_PCT = 20.0  # What could save a smaller share of the step does not limit it.
 
 
@@ -174,7 +175,8 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
             share=first.gain_pct,
         )
         return Verdict(limit, sentence, first.gain_pct, first.advice)
-    if first.gain_pct < MEDIUM_GAIN_PCT and found.limit is not Limit.UNKNOWN:
+    is_small = first.gain_pct < MEDIUM_GAIN_PCT and found.limit is not Limit.UNKNOWN
+    if is_small or first.gain_pct < MIN_GAIN_PCT:
         return _led_by(found, first)
     sentence = say(
         "{problem}; a fix could save {saved} of a step ({share:.0f}%)",

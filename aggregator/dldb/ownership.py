@@ -89,6 +89,9 @@ def read_step_span(
         inside = np.isin(iteration, whole.numbers)
         chosen = inside & (is_typical_elsewhere > 0)
         chosen = chosen if chosen.any() else inside
+    # Steps of processes with loops of their own may overlap: a time has one owner.
+    reached = np.maximum.accumulate(np.where(chosen, stop, 0))
+    chosen[1:] &= start[1:] >= reached[:-1]
     if not chosen.any():
         return None
     start, stop = start[chosen], stop[chosen]

@@ -69,6 +69,8 @@ class Launched:
     launch_ns: Int64  # When it was launched.
     end_ns: Int64  # When it ended.
     duration_ns: Int64
+    # Code of the kernel with its grid; empty: unknown.
+    name: Int64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def gpu_ns(self) -> Int64:
@@ -210,16 +212,20 @@ def cut_cycles(found: Instances, work: Launched) -> Cycles:
     The first and the last turn are cut to as much work as a step launches; what the program did
     before its loop and after it belongs to none.
     """
-    found = _as_it_works(found, work)
+    found = _in_pairs(_as_it_works(found, work), work)
     start, host, low, high = _bounds(found, work)
     count = high - low
     inner = count[_complete(found.marks, len(count))]
     usual = float(np.median(inner[inner > 0])) if (inner > 0).any() else 0.0
-    start, host, low, high, kept = _trimmed(found.marks, (start, host, low, high), work, usual)
-    start, host, low, high = start[kept], host[kept], low[kept], high[kept]
+    start, host, low, high, kept = _trimmed(found, (start, host, low, high), work, usual)
+    (start, host, low, high), turn, is_extra = _split_extra(
+        found.marks, (start[kept], host[kept], low[kept], high[kept]), work, round(usual)
+    )
     gpu_ns = work.gpu_ns[high] - work.gpu_ns[low]
-    is_step = _are_steps(found, (start, host), high - low, gpu_ns)
-    kind = np.where(high > low, Between.EVALUATION, Between.EPOCH_END).astype(object)
+    is_step = ~is_extra & _are_steps(found, (start, host), high - low, gpu_ns)
+    # A batch without an update, or a pass beside a whole step, is an evaluation.
+    other = np.where(is_extra | (found.marks is Marks.BEGIN), Between.EVALUATION, Between.OTHER)
+    kind = np.where(high > low, other, Between.EPOCH_END).astype(object)
     ends = np.array(
         [work.end_ns[a:b].max(initial=0) for a, b in zip(low.tolist(), high.tolist(), strict=True)],
         dtype=np.int64,
@@ -232,7 +238,7 @@ def cut_cycles(found: Instances, work: Launched) -> Cycles:
     is_short = before_other & (found.marks is Marks.BEGIN)
     if len(is_short) and found.marks in (Marks.BEGIN, Marks.COVER):
         is_short[-1] = True
-    own_end = found.end_ns[kept] if found.marks is Marks.COVER else host
+    own_end = found.end_ns[kept][turn] if found.marks is Marks.COVER else host
     return Cycles(
         start,
         host,
@@ -282,9 +288,10 @@ def _complete(marks: Marks, count: int) -> slice:
 
 
 def _trimmed(
-    marks: Marks, bounds: tuple[Int64, Int64, Int64, Int64], work: Launched, usual: float
+    found: Instances, bounds: tuple[Int64, Int64, Int64, Int64], work: Launched, usual: float
 ) -> tuple[Int64, Int64, Int64, Int64, Bool]:
     """The bounds with the open end of the first or last turn, and which turns are kept."""
+    marks = found.marks
     start, host, low, high = (column.copy() for column in bounds)
     kept = np.ones(len(start), dtype=bool)
     if marks is Marks.WHOLE or not usual:
@@ -292,7 +299,10 @@ def _trimmed(
         return start, host, low, high, kept
     end = 0 if marks is Marks.END else -1
     count = int(high[end] - low[end])
-    if count < (1.0 - NEAR) * usual and (marks is not Marks.COVER or not count):
+    # Records of the last kernels may be lost, but an update ends a whole step.
+    is_updated = marks is Marks.BEGIN and bool((found.updates_ns > start[-1]).any())
+    is_part = count < (1.0 - NEAR) * usual and not is_updated
+    if is_part and (marks is not Marks.COVER or not count):
         kept[end] = False  # The profile began or ended within it, or nothing follows.
     if marks is Marks.END:
         low[0] = max(int(high[0]) - round(usual), int(low[0]))
@@ -304,6 +314,70 @@ def _trimmed(
     return start, host, low, high, kept
 
 
+def _in_pairs(found: Instances, work: Launched) -> Instances:
+    """Every second instance, if two kinds of them alternate: two optimizers update in one step."""
+    count = len(found.end_ns)
+    if found.marks is not Marks.END or count < 2 * MIN_STEPS:
+        return found
+    edges = np.searchsorted(work.launch_ns, found.end_ns)
+    gpu_ns = np.diff(work.gpu_ns[edges]).astype(np.float64)
+    phases = [gpu_ns[first::2] for first in (0, 1)]
+    usual = [float(np.median(phase)) for phase in phases]
+    is_even = all(
+        bool((np.abs(phase - middle) <= NEAR * middle).all())
+        for phase, middle in zip(phases, usual, strict=True)
+    )
+    if not is_even or max(usual) < SLOW * min(usual):
+        return found
+    kept = slice((count - 1) % 2, None, 2)
+    return replace(found, start_ns=found.start_ns[kept], end_ns=found.end_ns[kept])
+
+
+def _split_extra(
+    marks: Marks, bounds: tuple[Int64, Int64, Int64, Int64], work: Launched, usual: int
+) -> tuple[tuple[Int64, Int64, Int64, Int64], Int64, Bool]:
+    """The bounds, where turns that hold a usual step and much more are split into both.
+
+    A step ends with its update, and an evaluation lies before the next one, or behind it where a
+    step begins with its turn. Kernels and grids of the step show that it is whole.
+
+    Returns:
+        The bounds, the turn that each is of, and whether it is what is no step.
+    """
+    _, _, low, high = bounds
+    turn, is_extra = np.arange(len(low)), np.zeros(len(low), dtype=bool)
+    count = high - low
+    long = np.flatnonzero(count >= (1.0 + PART) * usual) if usual else turn[:0]
+    whole = np.flatnonzero(count == usual)
+    if marks is Marks.WHOLE or not len(work.name) or not 0 < len(long) < PART * len(whole):
+        return bounds, turn, is_extra
+    step = work.name[low[whole[0]] : high[whole[0]]]
+    rows = [list(row) for row in zip(*(column.tolist() for column in bounds), strict=True)]
+    added: list[tuple[int, list[int]]] = []
+    for row in long.tolist():
+        begin, end, first, last = rows[row]
+        cut = last - usual if marks is Marks.END else first + usual
+        own = slice(cut, last) if marks is Marks.END else slice(first, cut)
+        if not np.array_equal(work.name[own], step):
+            continue
+        if marks is Marks.END:
+            edge = int(work.launch_ns[cut])
+            rows[row], extra = [edge, end, cut, last], [begin, edge, first, cut]
+        else:
+            edge = int(work.launch_ns[cut - 1])
+            rows[row], extra = [begin, edge, first, cut], [edge, end, cut, last]
+        added.append((row, extra))
+    if not added:
+        return bounds, turn, is_extra
+    turn = np.concatenate([turn, np.array([row for row, _ in added], dtype=np.int64)])
+    is_extra = turn[:] >= 0
+    is_extra[: len(rows)] = False
+    table = np.array([*rows, *(extra for _, extra in added)], dtype=np.int64)
+    order = np.argsort(table[:, 0], kind="stable")
+    start, host, low, high = table[order].T
+    return (start, host, low, high), turn[order], is_extra[order]
+
+
 def _are_steps(found: Instances, host: tuple[Int64, Int64], count: Int64, gpu_ns: Int64) -> Bool:
     """Which turns are whole steps: they launch work, and no less than a part of the usual."""
     result: Bool = count > 0
@@ -313,11 +387,13 @@ def _are_steps(found: Instances, host: tuple[Int64, Int64], count: Int64, gpu_ns
     result &= ~((count < PART * usual) & (gpu_ns < PART * usual_ns))
     if found.marks is Marks.BEGIN and len(found.updates_ns):
         low, high = (np.searchsorted(found.updates_ns, edge) for edge in host)
+        high[-1] = len(found.updates_ns)  # Its last launch may be lost.
         updated = high > low
         if updated[result].mean() >= PART:
             # A gradient scaler skips some updates, but not the passes.
             usual = float(np.median(count[updated]))
-            result &= updated | (count >= (1.0 - NEAR) * usual)
+            result &= count >= (1.0 - NEAR) * usual
+            result |= updated & (count > 0)
     return result
 
 
@@ -398,6 +474,17 @@ def find_steps(cycles: Cycles) -> Steps:
         if (total := sum(max(time, 0) for time in times)) > 0
     )
     return Steps(start[rows], end[rows], cycles.mark_ns[rows], is_typical, between)
+
+
+def merge_processes(processes: Sequence[Steps]) -> Steps:
+    """Merge the steps of processes with loops of their own, in order of their start."""
+    columns = {
+        name: np.concatenate([getattr(steps, name) for steps in processes])
+        for name in ("start_ns", "end_ns", "mark_ns", "is_typical")
+    }
+    order = np.argsort(columns["start_ns"], kind="stable")
+    between = tuple(part for steps in processes for part in steps.between)
+    return Steps(**{name: column[order] for name, column in columns.items()}, between=between)
 
 
 def _warms_up(work: Int64) -> Bool:

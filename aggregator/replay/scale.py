@@ -45,10 +45,10 @@ class StepScale:
 
     def shares(self, found: Sequence[PathShare]) -> list[PathShare]:
         """Return the critical path of a mean step."""
-        scaled = (round(self.mean_ratio * item.ns) for item in found)
+        scaled = (round(self.mean_ratio * share.ns) for share in found)
         return [
-            PathShare(item.kind, item.owner, ns, item.share_pct)
-            for item, ns in zip(found, scaled, strict=True)
+            PathShare(share.kind, share.owner, ns, share.share_pct)
+            for share, ns in zip(found, scaled, strict=True)
         ]
 
     def saving_ns(

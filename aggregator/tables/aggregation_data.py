@@ -9,6 +9,7 @@ from typing import Any
 from aggregator.errors import DatabaseError
 from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.ops import OPS, TOP_OPS
 from aggregator.tables.declared.timeline import EVENTS_VIEW
 from aggregator.tables.events_view import provide_events
@@ -34,6 +35,7 @@ from aggregator.tables.sql import (
 )
 from aggregator.texts import say
 
+_read_values: QueryCache[Mapping[str, Any]] = QueryCache(16)
 _NO_ROW = say("Nothing was aggregated for this domain.")
 
 
@@ -119,6 +121,7 @@ class AggregationData:
             }
             if row is None:
                 unknown |= {field.name: _NO_ROW for field in known}
+        values |= self._read_values(spec)
         for field in spec.fields:
             if field.derived is not None:
                 values[field.name] = field.derived(values)
@@ -126,6 +129,17 @@ class AggregationData:
                     unknown[field.name] = field.when_null or _NO_ROW
         reply = _nest({field.name: values.get(field.name) for field in spec.fields})
         return reply | {"unknown": unknown}
+
+    def _read_values(self, spec: ObjectSpec) -> Mapping[str, Any]:
+        read, aggr = spec.read, int(self.params["aggr_id"])
+        if read is None or not self.database.is_ours:
+            return {}
+        return _read_values.get(
+            self.database.state,
+            spec.name,
+            {"aggr": aggr},
+            lambda: self.database.read_with(lambda connection: read(connection, aggr)),
+        )
 
     def _why_missing(self, field: Field) -> str:
         """Why the database does not have a value; empty if it does."""

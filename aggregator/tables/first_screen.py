@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aggregator.events.steps import MIN_STEPS
 from aggregator.system.untrusted_json import read_json
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
@@ -72,12 +73,19 @@ def _loop(data: AggregationData, summary: Mapping[str, Any]) -> dict[str, Any]:
     from_kernels = bool(summary["loop_reason"])
     if not summary["key_node"]:
         confidence = "low" if from_kernels else "none"
+    reason = summary["loop_reason"] or summary["key_node_reason"] or ""
+    steps = summary["loop_steps"] or 0
+    if 0 < steps < MIN_STEPS:
+        confidence = "low"
+        reason = f"{reason}; fewer than {MIN_STEPS} steps, so none is a usual one"
+    elif summary["key_node"] and not steps and summary["loop_steps"] is not None:
+        confidence, reason = "none", f"{reason}; no turn of it launches work of a GPU"
     return {
         "key_node": summary["key_node"] or "",
         "iterations": summary["total_iterations"],
-        "steps": summary["loop_steps"] or 0,
+        "steps": steps,
         "confidence": confidence or "none",
-        "reason": summary["loop_reason"] or summary["key_node_reason"] or "",
+        "reason": reason,
     }
 
 
@@ -143,7 +151,9 @@ def _module_of(name: str) -> str:
 
 def _top_ops(ops: list[tuple[str, str, int]], summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     total = max(sum(time_ns for _, _, time_ns in ops), 1)
-    count = max(summary["profiled_iterations"] or 1, 1)
+    # Without ranges the iteration is the whole profile, and a loop of kernels has steps.
+    steps = summary["loop_steps"] if summary["loop_reason"] else summary["profiled_iterations"]
+    count = max(steps or 1, 1)
     return [
         {
             "name": name.rpartition("/")[2],

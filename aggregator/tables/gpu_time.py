@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from aggregator.dldb.ownership import read_ownership, read_step_span
+from aggregator.dldb.writer import has_table
+from aggregator.metrics.ownership import CLASSES
 from aggregator.tables.plotly.theme import PART_NAMES, split_communication
 
 BUSY: Final = ("tc", "non_tc", "communication", "graph", "memory")
@@ -72,6 +78,34 @@ def split_the_step(usage: Mapping[str, Any]) -> tuple[GpuTime | None, bool]:
     """Split the step without profiling where its parts are known, and say whether they are."""
     corrected = split_step(usage, CORRECTED)
     return (split_step(usage), False) if corrected is None else (corrected, True)
+
+
+def read_unmarked_usage(connection: sqlite3.Connection, aggr: int) -> dict[str, float | None]:
+    """Return the shares of the steps of a loop that no range marks; empty: ranges mark it.
+
+    Iterations are what ranges mark: without any, the breakdown of an aggregation is that of the
+    whole profile, with the start of the program.
+    """
+    if not has_table(connection, "typical_steps"):
+        return {}
+    query = "SELECT 1 FROM typical_steps WHERE aggr = ? AND loop_reason <> '' AND steps > 0"
+    if connection.execute(query, (aggr,)).fetchone() is None:
+        return {}
+    span = read_step_span(connection, aggr)
+    owned = None if span is None else read_ownership(connection, span)
+    if owned is None or not owned.owned_ns.size:
+        return {}
+    sums = np.bincount(owned.kind, owned.owned_ns.sum(axis=0), len(CLASSES))
+    shares = dict(zip(CLASSES, (100.0 * sums / max(sums.sum(), 1.0)).tolist(), strict=True))
+    found: dict[str, float | None] = {
+        "tc": shares["tensor core compute"],
+        "non_tc": shares["other compute"] + shares["communication"],
+        "communication": shares["communication"],
+        "memory": shares["copy"] + shares["set"],
+    }
+    found["cpu"] = 0.0
+    found["other"] = 100.0 - sum(share or 0.0 for share in found.values()) + shares["communication"]
+    return {f"{part}_pct": found.get(part) for part in (*BUSY, *IDLE)}
 
 
 def busy_pct(usage: Mapping[str, Any]) -> float | None:

@@ -6,6 +6,7 @@ Everything else (SQL, filters, sorting, export, OpenAPI) is derived from these d
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -311,6 +312,8 @@ class ObjectSpec:
     name: str
     title: str
     fields: tuple[Field, ...]
+    # Values of an aggregation that take the place of those in the views; None: none do.
+    read: Callable[[sqlite3.Connection, int], Mapping[str, Any]] | None = None
 
 
 def fields_of(view: str, described: Mapping[str, str]) -> tuple[Field, ...]:

@@ -53,7 +53,8 @@ def read_verdict(data: AggregationData) -> Verdict:
         has_bare=_has_bare(summary),
         first=_first(data),
         roofline=_roofline(data.read_object(EFFICIENCY)),
-        path=_path(data),
+        # Without ranges the replay is that of the whole profile.
+        path=None if summary["loop_reason"] else _path(data),
     )
     bare = _without_profiling(profiled, summary)
     found = limiting_factor(profiled if bare is None else bare)

@@ -93,7 +93,7 @@ def format_reference(row: Mapping[str, Any], given_ns: object = None) -> str:
         return ""
     if not isinstance(row["bare_step"], int) and isinstance(given_ns, int):
         return f"Step without profiling: {_ms(given_ns)} ms, as given by --bare_step_ms\n"
-    bare, profiled, overhead = (row[name] for name in ("bare_step", "profiled_step", COLUMNS[5]))
+    bare, overhead = row["bare_step"], row["overhead_pct"]
     if not isinstance(bare, int):
         reason = f" {row['reason']}" if row["reason"] else ""
         return f"Step without profiling: unknown.{reason}\n"
@@ -102,8 +102,8 @@ def format_reference(row: Mapping[str, Any], given_ns: object = None) -> str:
         f"Step without profiling: median {_ms(bare)} ms, 10th to 90th percentile {low} to {high} "
         f"ms ({row['bare_steps']} steps)"
     )
-    if isinstance(profiled, int) and isinstance(overhead, int | float):
-        line += f"; profiled: {_ms(profiled)} ms, {round(overhead):+d}%"
+    if isinstance(overhead, int | float):
+        line += f"; profiling changes it by {round(overhead):+d}%"
     return f"{line}\n"
 
 
@@ -115,18 +115,14 @@ def format_recorded(row: Mapping[str, Any]) -> str:
 
 def format_corrected(row: Mapping[str, Any]) -> str:
     """Return the line of the corrected step for a row of its view; empty if there is none."""
-    step = row.get("corrected_step")
-    if not isinstance(step, int):
+    if not isinstance(row.get("corrected_step"), int):
         return ""
     limit, busy = str(row["corrected_limit"]), row["corrected_busy_pct"]
-    line = (
-        f"Corrected for profiling: a {_ms(row['replayed_step'])} ms step takes {_ms(step)} ms; "
-        f"the GPU is busy {busy:.0f}% of it"
-    )
+    line = f"Corrected for profiling: the GPU is busy {busy:.0f}% of that step"
     if limit in _LIMITS:
         line += f", and {row[f'waits_for_{limit}_pct']:.0f}% of it waits for {_LIMITS[limit]}"
     if row["corrected_unexplained"]:
-        line += f"; {_ms(row['corrected_unexplained'])} ms of the difference are not explained"
+        line += f"; {_ms(row['corrected_unexplained'])} ms that profiling adds are not explained"
     return f"{line}\n"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
-from aggregator.tables.gpu_time import BUSY, IDLE, busy_pct, idle_pct
+from aggregator.tables.gpu_time import BUSY, IDLE, busy_pct, idle_pct, read_unmarked_usage
 from profiler_cli.reports.columns import EFFICIENCY, Format, csv_decimal, json_decimal
 from profiler_cli.reports.table import Report, RowsListener, encode
 
@@ -226,6 +226,7 @@ def read_usage(source: ReportSource) -> dict[str, object]:
         **{f"{part}_pct": summary.get(f"{part}_duration_pct") for part in (*BUSY, *IDLE)},
         "communication_pct": summary.get("exposed_communication_pct"),
         **source.one_row("view_corrected_breakdown"),
+        **read_unmarked_usage(source.connection, source.aggr_id),
     }
 
 

@@ -36,5 +36,5 @@ def test_a_capture_of_others_says_that_it_has_none() -> None:
 
 def test_a_difference_that_rounds_to_nothing_has_no_minus() -> None:
     row = dict.fromkeys(COLUMNS, 46_000_000)
-    assert format_reference(row | {COLUMNS[5]: -0.2}).endswith("profiled: 46.00 ms, +0%\n")
-    assert format_reference(row | {COLUMNS[5]: -2.2}).endswith("profiled: 46.00 ms, -2%\n")
+    assert format_reference(row | {COLUMNS[5]: -0.2}).endswith("by +0%\n")
+    assert format_reference(row | {COLUMNS[5]: -2.2}).endswith("by -2%\n")

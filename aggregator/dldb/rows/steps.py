@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from aggregator.events.steps import (
     find_period,
     find_steps,
     join_ranks,
+    merge_processes,
     typical_step,
     why_uneven,
 )
@@ -56,7 +57,6 @@ class _Work:
 
     process: Int64
     launched: Launched
-    order: Int64  # Rows of the kernels, and of the graphs behind them.
 
 
 @dataclass(frozen=True)
@@ -171,22 +171,26 @@ def _find_loop(
 ) -> _Loop | None:
     """The loop of the key node, or of the kernels where no range could mark one; None: no loop."""
     key_node = window.key_node
-    if has_several_loops(data, window):
-        return None
     if not key_node.name:
         return _of_kernels(connection, store, data)
-    work = _read_work(store)
-    owner, marks = _owner(
-        _candidates(connection), key_node.name, is_default=key_node.name == data.default_key[0]
-    )
+    work = _read_work(connection, store)
+    candidates = _candidates(connection)
+    is_default = key_node.name == data.default_key[0]
+    owner = _owner(candidates, key_node.name, is_default=is_default)
+    loaders = [row.name for row in candidates if row.kind is Kind.LOADER]
     found = [
         cut_cycles(instances, _of_process(work, process))
-        for process, instances in _instances(data, window, owner, marks)
+        for process, instances in _instances(data, window, owner, loaders)
     ]
-    cycles = _joined(found)
-    if cycles is None or not cycles.is_step.any():
+    if has_several_loops(data, window):
+        parts = found
+    else:
+        joined = _joined(found)
+        parts = [] if joined is None else [joined]
+    parts = [cycles for cycles in parts if cycles.is_step.any()]
+    if not parts:
         return None
-    steps = find_steps(cycles)
+    steps = merge_processes([find_steps(cycles) for cycles in parts])
     number = np.searchsorted(window.iterations.end_ns, steps.mark_ns, side="right")
     return _Loop(steps, np.minimum(number, len(window.iterations) - 1).astype(np.int64))
 
@@ -222,10 +226,11 @@ def _owner(candidates: list[_Candidate], key_node: str, *, is_default: bool) -> 
 
 
 def _instances(
-    data: RollupInput, window: Window, owner: str, marks: Marks
+    data: RollupInput, window: Window, owner_marks: tuple[str, Marks], loaders: Sequence[str]
 ) -> Iterator[tuple[int, Instances]]:
     """Instances of the owner, or of the key node, in each process."""
     ranges, key_node = data.ranges, window.key_node
+    owner, marks = owner_marks
     for process, stops in zip(key_node.processes, key_node.stops_ns, strict=True):
         start, end = stops, stops
         if owner:
@@ -235,9 +240,53 @@ def _instances(
         if not len(end):
             continue
         updates = _updates(data, process)
+        own_marks = marks
         if marks is Marks.BEGIN and not owner and _is_after(key_node.name, end, updates):
-            marks = Marks.END
-        yield process, Instances(start, end, marks, updates)
+            own_marks = Marks.END
+        if own_marks is Marks.END:
+            fetches = _fetches(data, process, loaders)
+            if _is_fetched_once(fetches, updates):
+                start, end, own_marks = fetches, fetches, Marks.BEGIN
+            else:
+                end = _last_updates(data, process, end)
+        yield process, Instances(start, end, own_marks, updates)
+
+
+def _fetches(data: RollupInput, process: int, loaders: Sequence[str]) -> Int64:
+    """Ends of the calls that take a batch from a data loader in a process."""
+    ranges = data.ranges
+    codes = [row for row, name in enumerate(ranges.names) if name in loaders]
+    rows = np.isin(ranges.name, codes) & (ranges.process == process)
+    return np.sort(ranges.end_ns[rows])
+
+
+def _is_fetched_once(fetches_ns: Int64, updates_ns: Int64) -> bool:
+    """Whether each update has a batch of its own, and few batches have no update."""
+    if not len(fetches_ns) or not len(updates_ns):
+        return False
+    own = np.searchsorted(fetches_ns, updates_ns) - 1
+    is_own = own[0] >= 0 and bool((np.diff(own) > 0).all())
+    return bool(is_own) and 2 * (len(fetches_ns) - len(own)) <= len(own)
+
+
+def _last_updates(data: RollupInput, process: int, end_ns: Int64) -> Int64:
+    """Ends of the last of several optimizers that take turns, from those of one of them."""
+    ranges = data.ranges
+    last = end_ns
+    for row, name in enumerate(ranges.names):
+        if not name.startswith(_UPDATE):
+            continue
+        rows = (ranges.name == row) & (ranges.process == process)
+        other = np.sort(ranges.end_ns[rows])
+        if len(other) != len(end_ns) or not (other >= last).all():
+            continue
+        if (other[:-1] <= end_ns[1:]).all():
+            last = other
+    return last
+
+
+_UPDATE: Final = "Optimizer.step#"
+"""Begins the names of the ranges of optimizers."""
 
 
 def _is_after(name: str, end_ns: Int64, updates_ns: Int64) -> bool:
@@ -249,24 +298,28 @@ def _is_after(name: str, end_ns: Int64, updates_ns: Int64) -> bool:
 def _updates(data: RollupInput, process: int) -> Int64:
     """Ends of the updates of the optimizers in a process."""
     ranges = data.ranges
-    codes = [row for row, name in enumerate(ranges.names) if name.startswith("Optimizer.step#")]
+    codes = [row for row, name in enumerate(ranges.names) if name.startswith(_UPDATE)]
     rows = np.isin(ranges.name, codes) & (ranges.process == process)
     return np.sort(ranges.end_ns[rows])
 
 
-def _read_work(store: EventStore) -> _Work:
+def _read_work(connection: sqlite3.Connection, store: EventStore) -> _Work:
     """Kernels and whole graphs."""
     columns = ("process", "api_start", "start", "duration")
     parts = [store.integers(table, columns) for table in ("kernels", "graph_launches")]
     process, launch, start, duration = np.concatenate([np.stack(part) for part in parts], axis=1)
     order = np.argsort(launch, kind="stable")
-    launched = Launched(launch[order], (start + duration)[order], duration[order])
-    return _Work(process[order] - 1, launched, order)
+    name, size = read_columns(connection, "kernels", ("name", "size"))
+    code = np.full(len(order), -1, dtype=np.int64)
+    code[: len(name)] = name * (int(size.max(initial=0)) + 1) + size
+    end = start + duration
+    launched = Launched(launch[order], end[order], duration[order], code[order])
+    return _Work(process[order] - 1, launched)
 
 
 def _of_process(work: _Work, process: int) -> Launched:
     rows, all_work = work.process == process, work.launched
-    return Launched(all_work.launch_ns[rows], all_work.end_ns[rows], all_work.duration_ns[rows])
+    return Launched(*(getattr(all_work, name)[rows] for name in Launched.__dataclass_fields__))
 
 
 def _of_kernels(
@@ -279,19 +332,18 @@ def _of_kernels(
     """
     if len(data.ranges.names):
         return None
-    work = _read_work(store)
-    if not len(work.order):
+    work = _read_work(connection, store)
+    if not len(work.process):
         return None
-    name, size = read_columns(connection, "kernels", ("name", "size"))
-    codes = np.full(len(work.order), -1, dtype=np.int64)
-    codes[: len(name)] = name * (int(size.max(initial=0)) + 1) + size
     process = int(np.bincount(work.process, work.launched.duration_ns.astype(float)).argmax())
     own = _of_process(work, process)
-    begins = find_period(codes[work.order][work.process == process], own.duration_ns)
+    begins = find_period(own.name, own.duration_ns)
     if not len(begins):
         return None
     times = own.launch_ns[begins]
-    steps = find_steps(cut_cycles(Instances(times, times, Marks.COVER), own))
+    # Turns that launch more have no name that says what it is.
+    unnamed = replace(own, name=own.name[:0])
+    steps = find_steps(cut_cycles(Instances(times, times, Marks.COVER), unnamed))
     reason = say(
         "no range marks a loop; the same kernels are launched again and again, {count} times",
         count=len(steps),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.tables.gpu_time import busy_pct, idle_pct
+from aggregator.tables.gpu_time import busy_pct, idle_pct, read_unmarked_usage
 from aggregator.tables.spec import IN_GRAPHS, Field, ObjectSpec, fields_of
 from aggregator.texts import say
 
@@ -215,6 +215,7 @@ RESOURCE_USAGE = ObjectSpec(
             for part in _CORRECTED_PARTS
         ),
     ),
+    read=read_unmarked_usage,
 )
 
 _GPU_TIME = "GPU time, summed."

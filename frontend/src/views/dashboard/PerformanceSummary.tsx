@@ -193,7 +193,7 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
 
 /** What a step takes without profiling, which is the run that matters. */
 function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
-  const { bare_step_ns: bare, profiled_step_ns: profiled, overhead_pct: overhead } = data;
+  const { bare_step_ns: bare, overhead_pct: overhead } = data;
   const given = data.given_step_ns;
   if (bare === null && given !== null) {
     return (
@@ -213,14 +213,7 @@ function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
             ? []
             : [`p10–p90: ${durationRange(data.bare_step_p10_ns, data.bare_step_p90_ns)}`]),
           t("{n} steps", { n: formatInt(data.bare_steps ?? 0) }),
-          ...(profiled === null || overhead === null
-            ? []
-            : [
-                t("profiled {time}, {pct} % overhead", {
-                  time: durationText(profiled),
-                  pct: formatPct(overhead),
-                }),
-              ]),
+          ...(overhead === null ? [] : [t("{pct} % overhead", { pct: formatPct(overhead) })]),
         ];
   return (
     <p class="kpi-note" role="note">
@@ -276,8 +269,8 @@ const LIMITS: Record<string, (pct: string) => string> = {
 
 /** The step without what profiling costs; the figures below it are those of the profiled one. */
 function CorrectedLine({ data }: { data: Summary }): JSX.Element | null {
-  const { corrected_step_ns: step, replayed_step_ns: raw, corrected_busy_pct: busy } = data;
-  if (step === null || raw === null) return null;
+  const busy = data.corrected_busy_pct;
+  if (data.corrected_step_ns === null) return null;
   const shares: Record<string, number | null> = {
     gpu: data.waits_for_gpu_pct,
     cpu: data.waits_for_cpu_pct,
@@ -287,7 +280,6 @@ function CorrectedLine({ data }: { data: Summary }): JSX.Element | null {
   const limit = data.corrected_limit ?? "";
   const share = shares[limit] ?? null;
   const parts = [
-    durationText(step),
     ...(busy === null ? [] : [t("GPU busy {pct} %", { pct: formatPct(busy) })]),
     ...(share === null ? [] : [LIMITS[limit]?.(formatPct(share)) ?? ""]),
     ...(data.corrected_unexplained_ns
@@ -296,8 +288,7 @@ function CorrectedLine({ data }: { data: Summary }): JSX.Element | null {
   ];
   return (
     <p class="kpi-note" role="note">
-      <strong>{t("Corrected for profiling")}</strong>: {parts.filter(Boolean).join(" · ")} ·{" "}
-      <ViewLink view="iterations">{t("as profiled: {time}", { time: durationText(raw) })}</ViewLink>
+      <strong>{t("Corrected for profiling")}</strong>: {parts.filter(Boolean).join(" · ")}
     </p>
   );
 }

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
+from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 
 from viewer.state import prepare as state
 from viewer.state.models import StoredProfile
@@ -28,3 +30,14 @@ def test_the_state_is_copied_before_a_migration(
 
     with closing(sqlite3.connect(tmp_path / state.BACKUP)) as copy:
         assert copy.execute("SELECT name FROM jobs_storedprofile").fetchall() == [("Mine",)]
+
+
+@pytest.mark.django_db
+def test_state_of_the_nine_migrations_before_needs_none() -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.migration_qs.filter(app="jobs", name="0001_state").delete()
+
+    executor = MigrationExecutor(connection)
+
+    assert ("jobs", "0009_bare_step") in executor.loader.applied_migrations
+    assert executor.migration_plan(executor.loader.graph.leaf_nodes()) == []

@@ -57,7 +57,7 @@ def test_an_export_with_bytes_overwritten(sample_export: Path, tmp_path: Path) -
     content = sample_export.read_bytes()
     chance = random.Random(7)
     source = tmp_path / "damaged.sqlite"
-    for _ in range(60):
+    for _ in range(25):
         damaged = bytearray(content)
         at = chance.randrange(len(damaged))
         damaged[at : at + 64] = chance.randbytes(len(damaged[at : at + 64]))
@@ -83,7 +83,7 @@ def test_a_database_cut_off_anywhere(sample_database: Path) -> None:
 def test_a_database_with_bytes_overwritten(sample_database: Path) -> None:
     content = sample_database.read_bytes()
     chance = random.Random(7)
-    for _ in range(60):
+    for _ in range(25):
         damaged = bytearray(content)
         at = chance.randrange(len(damaged))
         damaged[at : at + 64] = chance.randbytes(len(damaged[at : at + 64]))

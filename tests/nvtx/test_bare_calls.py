@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import dlprof_nvtx  # noqa: E402 - needs PyTorch
-from dlprof_nvtx import baseline_timing, modules, settings  # noqa: E402
+from dlprof_nvtx import baseline_timing, control, modules, settings  # noqa: E402
 from dlprof_nvtx.baseline_timing import FOUND_STEPS, MOST_SEARCHED, REFERENCE  # noqa: E402
 from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT  # noqa: E402
 from dlprof_nvtx.names import Names  # noqa: E402
@@ -62,6 +62,7 @@ def ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Ranges]:
     fresh = type(REFERENCE)()
     fresh.folder = str(tmp_path)
     kept = {"on_step": LIGHT.step, "on_found": modules.begin_timing}
+    kept["on_resume"] = control.resume
     REFERENCE.__dict__.update({**fresh.__dict__, **kept})
     monkeypatch.setattr(modules, "NAMES", Names())
     monkeypatch.setattr(baseline_timing, "WAIT_S", 0.0)

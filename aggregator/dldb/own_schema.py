@@ -63,13 +63,18 @@ def holds_own_sql_only(connection: sqlite3.Connection) -> bool:
     return all(tuple(row) in _own() for row in connection.execute(_SCHEMA))
 
 
+def state_of(path: Path) -> tuple[int, ...]:
+    """A value that changes whenever a file does."""
+    found = path.stat()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
 def has_long_names(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether a name in a database is so long that a view of ours takes long for its row.
 
     The answer is kept while the file stays as it is: all names are looked at.
     """
-    found = path.stat()
-    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    state = state_of(path)
     if state not in _LONG:
         if len(_LONG) >= _MOST_KNOWN:
             _LONG.clear()

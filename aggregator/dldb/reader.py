@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from aggregator.dldb.own_schema import has_long_names, holds_own_sql_only
+from aggregator.dldb.own_schema import has_long_names, holds_own_sql_only, state_of
 from aggregator.errors import DatabaseBusyError, DldbNotFoundError, NotADldbError
 from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_version
 from aggregator.system.sql_process import SqlProcess, cpu_s_of
@@ -141,9 +141,12 @@ BUSY_WAIT_S = 2.0  # How long opening a database waits for another process that 
 _RETRY_S = 0.05
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
 """Primary result codes of a database that another process is writing, or left half-written."""
-_OPEN_LIMIT_S, _OPEN_CPU_S = 10.0, 2.0
+_OPEN_LIMIT_S, _OPEN_CPU_S = 10.0, 1.0
 """Opening takes 0.01 s of processor time; how much time passes, machine and disk decide."""
 _INSTRUCTIONS_PER_CHECK = 20_000
+_REMEMBERED_S, _MOST_REMEMBERED = 60.0, 256
+_STOPPED: dict[tuple[int, ...], float] = {}
+"""States of files whose opening was stopped, and until when they are refused for it."""
 
 
 def is_busy_error(error: BaseException | None) -> bool:
@@ -174,6 +177,9 @@ def _roll_back(path: Path) -> None:
 
 def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
     connection: sqlite3.Connection | None = None
+    state = state_of(path)
+    if _STOPPED.get(state, 0.0) > time.monotonic():
+        raise damaged(path, _TOO_LONG)
     try:
         if not path.stat().st_size:
             raise _no_sqlite_file(path)
@@ -191,18 +197,32 @@ def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
             connection.close()
         if not isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
             raise
-        if is_busy_error(error):
-            raise busy(path) from error
-        if primary_code(error) == sqlite3.SQLITE_CANTOPEN:
-            denied = "" if os.access(path, os.R_OK) else os.strerror(errno.EACCES)
-            raise DldbNotFoundError(
-                say("'{path}' cannot be opened: {error}.", path=str(path), error=denied or error),
-                hint=say("Check the permissions of the file."),
-            ) from error
-        if primary_code(error) == sqlite3.SQLITE_NOTADB:
-            raise _no_sqlite_file(path) from error
-        raise damaged(path, error) from error
+        raise _unopened(path, state, error) from error
     return opened
+
+
+def _unopened(path: Path, state: tuple[int, ...], error: Exception) -> Exception:
+    """The error for a file that could not be opened; what took too long is remembered."""
+    if is_busy_error(error):
+        return busy(path)
+    code = primary_code(error)
+    if code == sqlite3.SQLITE_CANTOPEN:
+        denied = "" if os.access(path, os.R_OK) else os.strerror(errno.EACCES)
+        return DldbNotFoundError(
+            say("'{path}' cannot be opened: {error}.", path=str(path), error=denied or error),
+            hint=say("Check the permissions of the file."),
+        )
+    if code == sqlite3.SQLITE_NOTADB:
+        return _no_sqlite_file(path)
+    if code == sqlite3.SQLITE_INTERRUPT:
+        if len(_STOPPED) >= _MOST_REMEMBERED:
+            _STOPPED.clear()
+        _STOPPED[state] = time.monotonic() + _REMEMBERED_S
+        return damaged(path, _TOO_LONG)
+    return damaged(path, error)
+
+
+_TOO_LONG = sqlite3.DatabaseError("opening it takes too long")
 
 
 def _limit(connection: sqlite3.Connection) -> None:

@@ -24,7 +24,7 @@ LONGEST_VALUE_BYTES = 64 * 2**20
 """No value of a profile is longer; a view that makes a longer one fails."""
 LONGEST_SQL_BYTES = 32_768
 """No statement of a schema is longer: Nsight Systems writes up to 4,400 bytes, we up to 7,000."""
-_SCHEMA_LIMIT_S = 1.0
+_SCHEMA_LIMIT_S = 0.5
 """Processor time for parsing a schema; the one of 150 tables and views takes 0.006 s."""
 _INSTRUCTIONS_PER_CHECK = 10
 """One function on two texts of ``LONGEST_SQL_BYTES`` takes up to 0.02 s."""

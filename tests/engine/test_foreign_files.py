@@ -17,7 +17,7 @@ from aggregator.dldb import reader
 from aggregator.dldb.ownership import read_stored_ownership
 from aggregator.dldb.reader import open_database
 from aggregator.dldb.stored import require_aggregable
-from aggregator.errors import DlprofError
+from aggregator.errors import DlprofError, NotADldbError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.sources.arrow_columns import arrow_connection
@@ -257,3 +257,24 @@ def test_views_of_nvidias_databases_are_read_apart(
         with pytest.raises(sqlite3.DatabaseError, match="100 rows"):
             tables.view("endless", "n")
         assert time.process_time() - began < CPU_LIMIT_S
+
+
+def test_a_file_whose_opening_was_stopped_is_refused_until_it_changes(
+    sample_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_OPEN_CPU_S", 0.2)
+    good = sample_database.read_bytes()
+    path = _hostile(
+        sample_database,
+        "DROP VIEW view_db_version",
+        f"CREATE VIEW view_db_version AS SELECT max(n) AS current_version FROM ({_NUMBERS})",
+    )
+    with pytest.raises(NotADldbError, match="takes too long"):
+        open_database(path)
+    monkeypatch.setattr(reader, "SqlProcess", None)  # it is not run again
+
+    with pytest.raises(NotADldbError, match="takes too long"):
+        open_database(path)
+    path.write_bytes(good)
+    with open_database(path) as database:
+        assert database.is_ours

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -49,10 +50,26 @@ def run_mcp(words: Sequence[str]) -> int:
         viewer = options.viewer.rstrip("/")
         server = make_server(Profiles(name_profiles(databases), viewer))
         if options.port is None:
+            _end_at_signals(stack)
             server.run()
         else:
             _serve(server, options.bind, options.port)
     return EXIT_DONE
+
+
+def _end_at_signals(stack: ExitStack) -> None:
+    """End at once: a thread waits for standard input, and a query may take its 30 s.
+
+    A process that runs SQL ends with this one.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stack.close()
+        os._exit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 def _serve(server: MCPServer, address: str, port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -321,27 +322,60 @@ def test_a_short_token_is_refused(databases: list[Path]) -> None:
     assert b"at least 16" in done.stderr
 
 
+_SLOW_QUERY = (
+    "WITH s AS MATERIALIZED (SELECT printf('%.1000000c', 'a') AS a,"
+    " printf('%.500000c', 'a') || 'b' AS b) SELECT instr(a, b) + instr(a, b || 'c')"
+    " + instr(a, b || 'd') + instr(a, b || 'e') + instr(a, b || 'f') FROM s"
+)
+SLOW = {"name": "sql", "arguments": {"query": _SLOW_QUERY}}
+"""A call that SQLite takes minutes for, without a look at the clock."""
+
+
+def _wait_for_query(server: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The processes that run SQL, once one computes."""
+    deadline = time.monotonic() + WAIT_LIMIT_S
+    while True:
+        assert time.monotonic() < deadline
+        children = psutil.Process(server.pid).children()
+        if any(child.cpu_times().user > 1 for child in children):
+            return children
+        time.sleep(0.05)
+
+
 def test_a_query_that_cannot_be_interrupted_does_not_keep_the_server(
     databases: list[Path],
 ) -> None:
-    query = (
-        "WITH s AS MATERIALIZED (SELECT printf('%.1000000c', 'a') AS a,"
-        " printf('%.500000c', 'a') || 'b' AS b) SELECT instr(a, b) + instr(a, b || 'c')"
-        " + instr(a, b || 'd') + instr(a, b || 'e') + instr(a, b || 'f') FROM s"
-    )
     with _server(databases[0]) as (server, port):
         url = f"http://127.0.0.1:{port}/mcp"
         assert _status(url, TOKEN, port) == 200
-        call = {"name": "sql", "arguments": {"query": query}}
-        thread = threading.Thread(target=_call, args=(url, port, call), daemon=True)
+        thread = threading.Thread(target=_call, args=(url, port, SLOW), daemon=True)
         thread.start()
-        children = psutil.Process(server.pid)
-        deadline = time.monotonic() + WAIT_LIMIT_S
-        while not any(one.cpu_times().user > 1 for one in children.children()):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        _wait_for_query(server)
         server.terminate()
         server.wait(25)  # the query itself has 30 s, and would take minutes
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_server_on_standard_input_and_its_query(
+    databases: list[Path], number: signal.Signals
+) -> None:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    words = [sys.executable, "-m", "profiler_cli.dlprof", "mcp", str(databases[0])]
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    hello["clientInfo"] = {"name": "test", "version": "1"}
+    with subprocess.Popen(words, **pipes) as server:
+        assert server.stdin is not None
+        for request in (
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": SLOW},
+        ):
+            server.stdin.write(json.dumps({"jsonrpc": "2.0"} | request).encode() + b"\n")
+            server.stdin.flush()
+        children = _wait_for_query(server)
+        server.send_signal(number)
+        assert server.wait(WAIT_LIMIT_S) == 128 + number
+    assert not psutil.wait_procs(children, timeout=WAIT_LIMIT_S)[1]
 
 
 def _call(url: str, port: int, params: dict[str, Any]) -> None:

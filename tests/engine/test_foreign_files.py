@@ -250,7 +250,9 @@ def test_views_of_nvidias_databases_are_read_apart(
         tables = DlprofTables(path, connection, columns, NullProgress())
         assert tables.view("few", "n") == [(7,)]
         assert tables.view("broken", "n") == tables.view("absent", "n") == []
-        assert tables.columns("few") == frozenset()
+        assert tables.columns("missing") == frozenset()
+        with pytest.raises(SchemaLimitError, match="'few' in it is computed"):
+            tables.columns("few")
         began = time.process_time()
         with pytest.raises(sqlite3.DatabaseError, match="longer"):
             tables.view("slow", "x")

@@ -15,7 +15,7 @@ from aggregator.sources.arrow_columns import arrow_connection, integers
 from aggregator.sources.formats import READ_ERRORS
 from aggregator.system.select_only import authorize
 from aggregator.system.sql_process import SqlProcess
-from aggregator.system.sqlite_uri import connect_read_only, plain_tables
+from aggregator.system.sqlite_uri import SchemaLimitError, connect_read_only, plain_tables
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -45,12 +45,20 @@ class DlprofTables:
         self.path = path
         self._connection = connection
         self._tables = plain_tables(connection)
+        views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")
+        self._views = frozenset(str(row[0]) for row in views)
         self._arrow = columns
         self._progress = progress
         self._known: dict[str, frozenset[str]] = {}
 
     def columns(self, table: str) -> frozenset[str]:
-        """Column names of a table; empty if it is missing."""
+        """Column names of a table; empty if it is missing.
+
+        Raises:
+            SchemaLimitError: It is a view.
+        """
+        if table in self._views:
+            raise SchemaLimitError(f"{table!r} in it is computed")
         if table not in self._known:
             query = f'PRAGMA table_info("{table}")'
             rows = self._connection.execute(query) if table in self._tables else ()

@@ -47,6 +47,8 @@ class Replay(Struct, kw_only=True):
     measured_step_ns: Annotated[
         int, doc("The step: without profiling (is_corrected), else the typical one as profiled.")
     ]
+    basis: Annotated[str, doc("bare: the step without profiling; profiled: as it was.")]
+    statistic: Annotated[str, doc("What the step is of all steps: median or mean.")]
     replayed_step_ns: Annotated[int, doc("The same one of the replayed steps, as its part.")]
     error_pct: ErrorPct
     unexplained_pct: Annotated[float, doc("Share of the step that is unexplained idle time.")]
@@ -331,6 +333,8 @@ def _fit(profile: ReplayedProfile, scale: StepScale) -> Replay:
     return Replay(
         is_corrected=scale.basis == "bare",
         measured_step_ns=scale.step_ns,
+        basis=scale.basis,
+        statistic=scale.statistic,
         replayed_step_ns=scale.typical_ns(profile.replayed_ns),
         error_pct=ErrorPct(
             median=round(float(np.median(errors)), 4), worst=round(float(errors.max()), 4)

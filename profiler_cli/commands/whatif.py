@@ -7,27 +7,29 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from aggregator.answers.changes import CHANGES, DeclaredChange, Takes, make_changes
-from aggregator.dldb.event_reader import stored_events
-from aggregator.dldb.guarded import few_rows
+from aggregator.answers.changes import CHANGES, DeclaredChange, Takes, parse_changes
+from aggregator.answers.replay import (
+    CriticalPath,
+    OpSensitivity,
+    WhatIf,
+    read_critical_path,
+    read_op_sensitivity,
+    read_what_if,
+)
+from aggregator.dldb.guarded import few_rows, time_limit_s
 from aggregator.dldb.reader import damaged
-from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.rows.replay import store_replay
 from aggregator.errors import UsageError
-from aggregator.events.window import read_bare_step
 from aggregator.pipeline import open_or_import
-from aggregator.replay.analysis import Prediction, ReplayedProfile
-from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
-from aggregator.replay.reader import read_replayed
-from aggregator.replay.scale import StepScale, read_scale
-from aggregator.replay.scenario import Change
+from aggregator.replay.analysis import ReplayedProfile
 from aggregator.system.plain_text import escape_control_characters, on_one_line
+from aggregator.system.replies import to_plain
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import opened
+from aggregator.tables.replay import replayed_profile
 from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -40,6 +42,12 @@ _MOST_ROWS: Final = 15
 _LEAST_PCT: Final = 0.05  # Smaller shares of a kind are not written.
 
 
+class _Found(NamedTuple):
+    path: CriticalPath
+    ops: list[OpSensitivity]
+    what_if: WhatIf
+
+
 def run_whatif(words: Sequence[str]) -> int:
     """Run the subcommand with the arguments after ``whatif`` and return its exit code.
 
@@ -48,41 +56,31 @@ def run_whatif(words: Sequence[str]) -> int:
     """
     options = _parse(words)
     changes = _changes(options)
+    parse_changes(changes)  # A wrong one is said before a profile is imported.
     with ExitStack() as stack:
-        database = stack.enter_context(open_or_import(Path(options.database), stack))
+        source = stack.enter_context(open_or_import(Path(options.database), stack))
         try:
-            rows = few_rows(
-                database.connection.execute("SELECT aggr_id FROM view_aggregations ORDER BY 1")
-            )
-            aggr = chosen_aggregation([int(row[0]) for row in rows], options.aggregation)
-            store = stored_events(database.connection)
-            measured = read_replayed(store, aggr)
-            # Ranks are compared as they were measured.
-            corrected = (
-                read_corrected(database.connection, store, aggr, measured)
-                if options.rank_as_median is None
-                else None
-            )
-            profile = measured if corrected is None else corrected
-            scale = read_scale(store, aggr, profile, is_corrected=corrected is not None)
-            prediction = profile.predict(changes) if changes else None
-            if options.rank_as_median is not None:
-                report = read_slow_ranks(store, aggr)
-                prediction = rank_prediction(
-                    report, options.rank_as_median, profile, alone=not changes
-                )
-            change = None
-            if prediction is not None:
-                bare_ns = read_bare_step(store, aggr)
-                change = _Change(prediction, scale.saving_ns(profile, prediction, bare_ns))
-            if options.save:
-                _save(Path(options.database), database.path, aggr, measured)
+            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
+            known = [int(row[0]) for row in few_rows(source.connection.execute(query))]
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
-            raise damaged(database.path, error) from error
+            raise damaged(source.path, error) from error
+        aggr = chosen_aggregation(known, options.aggregation)
+        database = stack.enter_context(opened(source.path, time_limit_s=time_limit_s(source.path)))
+        data = AggregationData(database, {"aggr_id": aggr})
+        # Ranks are compared as they were measured.
+        corrected = options.rank_as_median is None
+        found = _Found(
+            read_critical_path(data, corrected=corrected),
+            read_op_sensitivity(data, corrected=corrected).ops,
+            read_what_if(data, changes=changes, corrected=corrected),
+        )
+        measured, _ = replayed_profile(data)
+    if options.save:
+        _save(Path(options.database), source.path, aggr, measured)
     if options.format == "json":
-        print(json.dumps(_document(profile, scale, change), indent=2))
+        print(json.dumps(_document(found), indent=2))
     else:
-        print(escape_control_characters(_text(options.database, profile, scale, change)), end="")
+        print(escape_control_characters(_text(options.database, found)), end="")
     return EXIT_DONE
 
 
@@ -161,119 +159,99 @@ def _save(source: Path, database: Path, aggr: int, profile: ReplayedProfile) -> 
     store_replay(database, aggr, profile)
 
 
-def _changes(options: argparse.Namespace) -> list[Change]:
+def _changes(options: argparse.Namespace) -> dict[str, str]:
+    """Return the changes as an address has them."""
     given = {name: getattr(options, name) for name in CHANGES}
-    return make_changes(
-        {
-            name: value if isinstance(value, list) else [value]
-            for name, value in given.items()
-            if value is not None
-        }
-    )
-
-
-@dataclass(frozen=True)
-class _Change:
-    prediction: Prediction
-    saving_ns: int | None  # None: profiling may have made all of it.
-
-
-def _document(profile: ReplayedProfile, scale: StepScale, change: _Change | None) -> dict[str, Any]:
-    errors = profile.errors_pct
-    changed = {}
-    if change is not None:
-        changed = {
-            "predicted_step_ns": scale.predicted_ns(change.prediction),
-            "saving_ns": change.saving_ns,
-            "interval_ns": scale.interval_ns(change.prediction),
-            "is_bound": change.prediction.is_bound,
-        }
     return {
-        "measured_step_ns": scale.step_ns,
-        "basis": scale.basis,
-        "statistic": str(scale.statistic),
-        "replayed_step_ns": scale.typical_ns(profile.replayed_ns),
-        **changed,
-        "error_pct": {"median": float(np.median(errors)), "worst": float(errors.max())},
-        "unexplained_pct": round(profile.unexplained_pct, 4),
-        "confidence": profile.confidence,
-        "notes": [str(note) for note in profile.notes],
-        "critical_path": [
-            {"kind": share.kind, "owner": share.owner, "ns": share.ns, "share_pct": share.share_pct}
-            for share in scale.shares(profile.critical_path_shares())
-        ],
+        name: ";".join(value) if isinstance(value, list) else value or "1"
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _document(found: _Found) -> dict[str, Any]:
+    path, what_if = to_plain(found.path), to_plain(found.what_if)
+    is_changed = found.what_if.predicted_step_ns is not None
+    return {
+        **{name: path[name] for name in _OF_STEP},
+        **{name: what_if[name] for name in _OF_CHANGE if is_changed},
+        **{name: path[name] for name in _OF_REPLAY},
+        "critical_path": [{name: row[name] for name in _OF_SHARE} for row in path["critical_path"]],
         "sensitivity": [
             {
-                "op": sensitivity.op,
-                "direction": sensitivity.direction,
-                "own_ns": sensitivity.own_ns,
-                "step_ns_per_own_ns": sensitivity.step_ns_per_own_ns,
+                "op": op.op_id,
+                "direction": op.direction,
+                "own_ns": op.own_ns,
+                "step_ns_per_own_ns": op.step_ns_per_own_ns,
             }
-            for sensitivity in profile.sensitivities()
+            for op in found.ops
         ],
     }
 
 
-def _text(name: str, profile: ReplayedProfile, scale: StepScale, change: _Change | None) -> str:
-    errors, measured = profile.errors_pct, scale.step_ns
-    number = len(profile.steps.number)
-    basis = "without profiling" if scale.basis == "bare" else "as profiled"
+_OF_STEP: Final = ("measured_step_ns", "basis", "statistic", "replayed_step_ns")
+_OF_CHANGE: Final = ("predicted_step_ns", "saving_ns", "interval_ns", "is_bound")
+_OF_REPLAY: Final = ("error_pct", "unexplained_pct", "confidence", "notes")
+_OF_SHARE: Final = ("kind", "owner", "ns", "share_pct")
+
+
+def _text(name: str, found: _Found) -> str:
+    path, number = found.path, len(found.path.iterations)
+    basis = "without profiling" if path.basis == "bare" else "as profiled"
     lines = [
         (
-            f"{name}: {number} step{'s' if number > 1 else ''}, {scale.statistic}"
-            f" {measured / 1e6:.3f} ms, {basis}"
+            f"{name}: {number} step{'s' if number > 1 else ''}, {path.statistic}"
+            f" {path.measured_step_ns / 1e6:.3f} ms, {basis}"
         ),
         (
-            f"replay of the unchanged profile: median error {np.median(errors):.2f} %,"
-            f" worst {errors.max():.2f} %"
+            f"replay of the unchanged profile: median error {path.error_pct.median:.2f} %,"
+            f" worst {path.error_pct.worst:.2f} %"
         ),
-        f"idle time that nothing explains: {profile.unexplained_pct:.2f} %",
-        f"confidence: {profile.confidence}",
-        *(f"  {note}" for note in profile.notes),
+        f"idle time that nothing explains: {path.unexplained_pct:.2f} %",
+        f"confidence: {path.confidence}",
+        *(f"  {note}" for note in path.notes),
     ]
-    if change is not None:
-        low, high = (time / 1e6 for time in scale.interval_ns(change.prediction))
-        lines += [
-            "",
-            (
-                f"with the changes: {scale.predicted_ns(change.prediction) / 1e6:.3f} ms"
-                f" ({low:.3f} to {high:.3f} ms), {_change(scale, change)}"
-            ),
-        ]
-        if change.prediction.is_bound:
-            lines.append("  A bound: with this change, other kernels would run.")
-    of = " of the unchanged profile" if change is not None else ""
-    lines += ["", f"critical path{of}, time in a step", f"  {_by_kind(profile)}"]
+    changed = _changed(found.what_if)
+    of = " of the unchanged profile" if changed else ""
+    lines += [*changed, "", f"critical path{of}, time in a step", f"  {_by_kind(path)}"]
     lines += [
         f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} "
         f"{on_one_line(share.owner) or '-'}"
-        for share in scale.shares(profile.critical_path_shares())[:_MOST_ROWS]
+        for share in path.critical_path[:_MOST_ROWS]
     ]
     lines += ["", f"ops{of}: time that a step gains for 1 ms of the op, own time, free delay"]
-    for op in profile.sensitivities()[:_MOST_ROWS]:
+    for op in found.ops[:_MOST_ROWS]:
         free = "any" if op.slack_ns is None else f"{op.slack_ns / 1e6:.3f} ms"
         lines.append(
             f"  {op.step_ns_per_own_ns:6.3f}  {op.own_ns / 1e6:10.3f} ms  {free:>12}"
-            f"  {on_one_line(op.op)} {op.direction}"
+            f"  {on_one_line(op.op_id)} {op.direction}"
         )
     return "\n".join(lines) + "\n"
 
 
-def _change(scale: StepScale, change: _Change) -> str:
-    """How much shorter or longer the step becomes, as far as that is known."""
-    saving_ns = change.saving_ns
+def _changed(what_if: WhatIf) -> list[str]:
+    """Return the lines about the changed step; none without a change."""
+    predicted_ns, interval_ns = what_if.predicted_step_ns, what_if.interval_ns
+    if predicted_ns is None or interval_ns is None:
+        return []
+    low, high = (time / 1e6 for time in interval_ns)
+    step_ns, saving_ns = what_if.measured_step_ns, what_if.saving_ns
     if saving_ns is None:
-        return "as profiled; how much of that is the profiler's is unknown (--bare_step_ms)"
-    if saving_ns < scale.step_ns - scale.predicted_ns(change.prediction):
-        return f"as profiled; known to be saved: {saving_ns / 1e6:.3f} ms (--bare_step_ms)"
-    percent = -100 * saving_ns / scale.step_ns if scale.step_ns else 0.0
-    return f"{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
+        known = "as profiled; how much of that is the profiler's is unknown (--bare_step_ms)"
+    elif saving_ns < step_ns - predicted_ns:
+        known = f"as profiled; known to be saved: {saving_ns / 1e6:.3f} ms (--bare_step_ms)"
+    else:
+        percent = -100 * saving_ns / step_ns if step_ns else 0.0
+        known = f"{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
+    times = f"{predicted_ns / 1e6:.3f} ms ({low:.3f} to {high:.3f} ms)"
+    bound = ["  A bound: with this change, other kernels would run."] if what_if.is_bound else []
+    return ["", f"with the changes: {times}, {known}", *bound]
 
 
-def _by_kind(profile: ReplayedProfile) -> str:
-    """Shares of the kinds on the critical path, largest first."""
+def _by_kind(path: CriticalPath) -> str:
+    """Return the shares of the kinds on the critical path, largest first."""
     shares: dict[str, float] = {}
-    for part in profile.critical_path_shares():
+    for part in path.critical_path:
         shares[part.kind] = shares.get(part.kind, 0.0) + part.share_pct
     kinds = sorted(shares.items(), key=lambda item: -item[1])
     return ", ".join(f"{kind} {share:.1f} %" for kind, share in kinds if share >= _LEAST_PCT)

@@ -24,11 +24,13 @@ _ITERATIONS = (
     "SELECT kernel_low, kernel_high FROM iterations WHERE aggr = 1 AND kind = 'iteration'"
     " ORDER BY iter_value"
 )
+_OP = "o.op_name NOT LIKE '%unassociated_%' AND o.name_grade <> 'module'"
+_MODULE = "o.op_name LIKE '/%/%' OR o.name_grade = 'module'"
 _KNOWN = (
-    "SELECT 100.0 * sum(iif(o.op_name LIKE '%unassociated_%', 0, k.duration)) / sum(k.duration)"
-    " AS op_known_pct, 100.0 * sum(iif(o.op_name LIKE '/%/%', k.duration, 0)) / sum(k.duration)"
-    " AS module_known_pct FROM kernels AS k JOIN op_kernels AS p ON p.id = k.op_kernel"
-    " JOIN ops AS o ON o.id = p.op WHERE o.domain = 1"
+    f"SELECT 100.0 * sum(iif({_OP}, k.duration, 0)) / sum(k.duration) AS op_known_pct,"  # noqa: S608
+    f" 100.0 * sum(iif({_MODULE}, k.duration, 0)) / sum(k.duration) AS module_known_pct"
+    " FROM kernels AS k JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op"
+    " WHERE o.domain = 1"
 )
 """Shares of the GPU time, from the names alone: a path has the modules around the op."""
 _LENGTHS = (

@@ -18,6 +18,10 @@ from aggregator.tables.verdict import read_verdict
 
 MOST_OPS: Final = 10
 _STRAY: Final = "unassociated_"
+_MODULE: Final = "module"
+"""Grade of an op that stands for the work of a module outside its ops."""
+_Op = tuple[str, str, int, str]
+"""Name, type, GPU time and grade of an op. Unit: ns."""
 
 
 def read_first_screen(data: AggregationData) -> dict[str, Any]:
@@ -111,32 +115,37 @@ def read_gpu_time(data: AggregationData, step: Mapping[str, Any] | None) -> dict
     return {"busy_pct": found.busy_pct, "idle_pct": found.idle_pct, "parts": parts}
 
 
-def _ops(data: AggregationData) -> list[tuple[str, str, int]]:
+def _ops(data: AggregationData) -> list[_Op]:
     """Names, types and GPU times of the ops of an aggregation, longest first."""
     sql = (
-        "SELECT op_node_name, op_node_type, gpu_time FROM view_op_nodes"
+        "SELECT op_node_name, op_node_type, gpu_time, name_grade FROM view_op_nodes"
         " WHERE aggr_id = :aggr_id AND domain_name = :domain AND gpu_time > 0"
         " ORDER BY gpu_time DESC, row_id"
     )
     if not data.database.has("view_op_nodes", "row_id"):
         sql = sql.replace(", row_id", "")
+    if not data.database.has("view_op_nodes", "name_grade"):
+        sql = sql.replace("name_grade", "''")
     rows = data.database.rows(sql, {name: data.params[name] for name in ("aggr_id", "domain")})
-    return [(str(name), str(kind), int(time_ns)) for name, kind, time_ns in rows]
+    return [(str(name), str(kind), int(time_ns), str(grade)) for name, kind, time_ns, grade in rows]
 
 
-def _names(ops: list[tuple[str, str, int]]) -> dict[str, float | None]:
-    """Shares of the GPU time by what is known of its name."""
-    total = sum(time_ns for _, _, time_ns in ops)
+def _names(ops: list[_Op]) -> dict[str, float | None]:
+    """Shares of the GPU time of which the op is known, of which the module is, and of neither."""
+    total = sum(time_ns for _, _, time_ns, _ in ops)
     if not total:
         return {"named_pct": None, "module_pct": None, "unassociated_pct": None}
-    stray = sum(time_ns for name, kind, time_ns in ops if _is_stray(name, kind))
-    module = sum(
-        time_ns for name, kind, time_ns in ops if not _is_stray(name, kind) and _module_of(name)
-    )
+    op_ns = module_ns = stray_ns = 0
+    for name, kind, time_ns, grade in ops:
+        if _is_stray(name, kind):
+            stray_ns += time_ns
+            continue
+        op_ns += 0 if grade == _MODULE else time_ns
+        module_ns += time_ns if grade == _MODULE or _module_of(name) else 0
     return {
-        "named_pct": round(100.0 * (total - stray) / total, 4),
-        "module_pct": round(100.0 * module / total, 4),
-        "unassociated_pct": round(100.0 * stray / total, 4),
+        "named_pct": round(100.0 * op_ns / total, 4),
+        "module_pct": round(100.0 * module_ns / total, 4),
+        "unassociated_pct": round(100.0 * stray_ns / total, 4),
     }
 
 
@@ -149,8 +158,8 @@ def _module_of(name: str) -> str:
     return name.rpartition("/")[0].strip("/")
 
 
-def _top_ops(ops: list[tuple[str, str, int]], summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    total = max(sum(time_ns for _, _, time_ns in ops), 1)
+def _top_ops(ops: list[_Op], summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    total = max(sum(time_ns for _, _, time_ns, _ in ops), 1)
     # Without ranges the iteration is the whole profile, and a loop of kernels has steps.
     steps = summary["loop_steps"] if summary["loop_reason"] else summary["profiled_iterations"]
     count = max(steps or 1, 1)
@@ -161,7 +170,7 @@ def _top_ops(ops: list[tuple[str, str, int]], summary: Mapping[str, Any]) -> lis
             "gpu_ns_per_step": round(time_ns / count),
             "share_pct": round(100.0 * time_ns / total, 4),
         }
-        for name, _, time_ns in ops[:MOST_OPS]
+        for name, _, time_ns, _ in ops[:MOST_OPS]
     ]
 
 

@@ -246,6 +246,33 @@ def test_calls_between_launches_are_those_before_the_first_other_one() -> None:
     ]
 
 
+def test_work_outside_every_op_is_never_named(tmp_path: Path) -> None:
+    loop = Loop()
+    for number in range(8):
+        if number == 4:
+            loop.end_markers()
+        loop.layers("gemm")
+        loop.thread.launch("k_stray", loop.now + US)
+        loop.now += 9 * US
+    found = analyze(loop.trace, tmp_path)
+    query = (
+        "SELECT DISTINCT o.name_grade, o.op_name LIKE 'unassociated_%' FROM kernels AS k"
+        " JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op"
+        " JOIN kernel_names AS n ON n.id = k.name WHERE n.long_name {} '%k_stray%'"
+    )
+    assert found.query(query.format("LIKE")) == [("unknown", 1)]
+    assert found.query(query.format("NOT LIKE")) == [("aligned", 0)]
+    # THEN the shares of the evidence are those of the kernels
+    shares = "SELECT name_grade, gpu_time_sum FROM view_name_evidence WHERE aggr_id = 1 ORDER BY 1"
+    own = (
+        "SELECT o.name_grade, sum(k.duration) FROM kernels AS k JOIN op_kernels AS p"
+        " ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op JOIN iterations AS i ON i.aggr = 1"
+        " AND k.id BETWEEN i.kernel_low AND i.kernel_high - 1 AND i.aggregated GROUP BY 1"
+        " ORDER BY 1"
+    )
+    assert found.query(shares) == found.query(own)
+
+
 def test_repeated_notes_end_the_markers_once(tmp_path: Path) -> None:
     loop = Loop()
     for _ in range(3):

@@ -22,6 +22,7 @@ RECORDED: Final = "recorded"
 CAPTURE: Final = "capture"
 PROVENANCE: Final = "provenance"
 ALIGNED: Final = "aligned"
+MODULE: Final = "module"
 UNKNOWN: Final = "unknown"
 
 _OF_EVIDENCE: Final = {
@@ -74,10 +75,13 @@ def _evidence_of(op: Op, mode: str) -> tuple[str, str]:
     """Grade and sentence."""
     if mode == Mode.SIMPLE and not op.domain:
         return UNKNOWN, say("The profile is read without the ranges of ops.")
+    is_aligned = op.evidence is Evidence.ALIGNED
+    if op.origin is Origin.STRAY and (is_aligned or op.evidence not in _OF_EVIDENCE):
+        return UNKNOWN, say("It was launched outside every op and module.")
+    if op.origin is Origin.GROUP and (is_aligned or op.evidence not in _OF_EVIDENCE):
+        return MODULE, say("It was launched inside the module, outside every op.")
     if op.evidence in _OF_EVIDENCE:
         return _OF_EVIDENCE[op.evidence]
-    if op.origin is Origin.STRAY:
-        return UNKNOWN, say("It was launched outside every op and module.")
     return RECORDED, say("It was launched inside the range of the op.")
 
 

@@ -15,6 +15,7 @@ const GRADES: Readonly<Record<string, string>> = {
   provenance: t("provenance"),
   capture: t("capture"),
   aligned: t("aligned"),
+  module: t("module only"),
   unknown: t("unknown"),
 };
 

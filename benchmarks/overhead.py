@@ -111,7 +111,7 @@ class Bench:
 
     def __init__(self, folder: Path, dlprof: Sequence[str], runs: int, deadline_s: float) -> None:
         self.folder, self.dlprof, self.runs = folder, list(dlprof), runs
-        self.deadline_s, self.ways = deadline_s, tuple(WAYS)
+        self.deadline_s, self.ways, self.keeps_captures = deadline_s, tuple(WAYS), False
         self.results: dict[str, dict[str, Any]] = {}
         self.clocks = ClockLog()
         self._lock = threading.Lock()
@@ -129,7 +129,8 @@ class Bench:
         with self._noted(result, workload.name):
             self._compare_names(workload, result)
         self._keep(workload.name, result)
-        shutil.rmtree(self.folder / "captures" / workload.name, ignore_errors=True)
+        if not self.keeps_captures:
+            shutil.rmtree(self.folder / "captures" / workload.name, ignore_errors=True)
 
     @contextmanager
     def _noted(self, result: dict[str, Any], name: str) -> Iterator[None]:
@@ -373,6 +374,7 @@ def main() -> int:
     parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--dlprof", default=shlex.join(DLPROF), help="command, in quotes")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds for everything")
+    parser.add_argument("--keep", action="store_true", help="keep the captures")
     parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "overhead")
     options = parser.parse_args()
     by_name = {workload.name: workload for workload in WORKLOADS} | {"none": None}
@@ -383,6 +385,7 @@ def main() -> int:
     folder = options.folder.resolve()
     deadline_s = time.monotonic() + options.limit
     bench = Bench(folder, shlex.split(options.dlprof), options.runs, deadline_s)
+    bench.keeps_captures = options.keep
     bench.ways, gpus = tuple(ways), options.gpus.split(",")
     with bench.clocks:
         chosen = [workload for name in wanted if (workload := by_name[name])]

@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 from aggregator.answers.changes import CHANGES, Takes, address_notes, parse_changes
 from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError, ReplayError
-from aggregator.events.window import read_bare_step
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.rank_report import ErrorPct, Stragglers, rank_prediction
@@ -45,7 +44,7 @@ class Replay(Struct, kw_only=True):
 
     is_corrected: Annotated[bool, doc("Whether it is without the costs of profiling.")]
     measured_step_ns: Annotated[
-        int, doc("The step: without profiling (is_corrected), else the typical one as profiled.")
+        int, doc("The step: without profiling where that is known, else as profiled.")
     ]
     basis: Annotated[str, doc("bare: the step without profiling; profiled: as it was.")]
     statistic: Annotated[str, doc("What the step is of all steps: median or mean.")]
@@ -186,12 +185,12 @@ def read_critical_path(
         InvalidValueError: The iteration is no steady one.
     """
     profile, is_corrected = replayed_profile(data, corrected=corrected)
-    scale = _scale(data, profile, is_corrected=is_corrected)
+    scale = _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected)
     ops = profile.graph.data.ops
     names = dict(zip(ops.op_ids, ops.names, strict=True))
     shares = _keep(
         data,
-        f"shares{is_corrected}",
+        f"shares{is_corrected}{corrected}",
         lambda: [
             PathShare(**vars(share), op_name=names.get(share.owner))
             for share in scale.shares(profile.critical_path_shares())
@@ -235,7 +234,9 @@ def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = True) -
             for found in profile.sensitivities()
         ]
 
-    fit = asdict(_fit(profile, _scale(data, profile, is_corrected=is_corrected)))
+    fit = asdict(
+        _fit(profile, _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected))
+    )
     return OpSensitivities(**fit, ops=_keep(data, f"sensitivity{is_corrected}", read))
 
 
@@ -255,7 +256,7 @@ def read_what_if(
     rank = changes.get("rank_as_median", "")
     # Ranks are compared as they were measured.
     profile, is_corrected = replayed_profile(data, corrected=corrected and not rank)
-    scale = _scale(data, profile, is_corrected=is_corrected)
+    scale = _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected)
     fit = asdict(_fit(profile, scale))
     if not made and not rank:
         return WhatIf(
@@ -267,9 +268,9 @@ def read_what_if(
         found = profile.predict(made)
     return WhatIf(
         **fit,
-        predicted_step_ns=scale.predicted_ns(found),
-        saving_ns=scale.saving_ns(profile, found, _bare_step(data)),
-        interval_ns=scale.interval_ns(found),
+        predicted_step_ns=scale.predicted_ns(profile, found),
+        saving_ns=scale.saving_ns(profile, found),
+        interval_ns=scale.interval_ns(profile, found),
         is_bound=found.is_bound,
     )
 
@@ -302,27 +303,23 @@ def read_stragglers(data: AggregationData) -> Stragglers:
     return rank_report(data).answer()
 
 
-def _bare_step(data: AggregationData) -> int | None:
-    aggr = int(data.params["aggr_id"])
-    return data.database.read_with(
-        lambda connection: read_bare_step(stored_events(connection), aggr)
-    )
-
-
 def _keep(data: AggregationData, name: str, read: Callable[[], Kept]) -> Kept:
     params = {"aggr": data.params["aggr_id"]}
     return _kept.get(data.database.state, name, params, read)  # type: ignore[return-value]
 
 
-def _scale(data: AggregationData, profile: ReplayedProfile, *, is_corrected: bool) -> StepScale:
+def _scale(
+    data: AggregationData, profile: ReplayedProfile, *, is_corrected: bool, as_profiled: bool
+) -> StepScale:
     aggr = int(data.params["aggr_id"])
 
     def read(connection: sqlite3.Connection) -> StepScale:
-        return read_scale(stored_events(connection), aggr, profile, is_corrected=is_corrected)
+        store = stored_events(connection)
+        return read_scale(store, aggr, profile, is_corrected=is_corrected, as_profiled=as_profiled)
 
     return _scales.get(
         data.database.state,
-        f"scale{is_corrected}",
+        f"scale{is_corrected}{as_profiled}",
         {"aggr": aggr},
         lambda: data.database.read_with(read),
     )
@@ -331,7 +328,7 @@ def _scale(data: AggregationData, profile: ReplayedProfile, *, is_corrected: boo
 def _fit(profile: ReplayedProfile, scale: StepScale) -> Replay:
     errors = profile.errors_pct
     return Replay(
-        is_corrected=scale.basis == "bare",
+        is_corrected=scale.is_corrected,
         measured_step_ns=scale.step_ns,
         basis=scale.basis,
         statistic=scale.statistic,

@@ -24,24 +24,36 @@ from aggregator.replay.corrected import busy_ns
 class StepScale:
     """The step, and by what times of a replay become parts of it."""
 
-    step_ns: int  # The typical step. Unit: ns.
-    statistic: Statistic  # Whether it is the median or the mean one.
-    basis: str  # bare: without profiling; profiled.
-    ratio: float  # The step by the same one of the replayed profile.
-    mean_ratio: float  # The mean step by the mean one of the replayed profile.
+    step_ns: int  # The step. Unit: ns.
+    statistic: Statistic  # Whether the profiled one is the median or the mean.
+    basis: str  # bare: without profiling; given: the same by the user; profiled.
+    is_corrected: bool  # Whether the replay is without the costs of profiling.
+    ratio: float  # The replayed step as a part of the profiled one; of a corrected one, the bare.
+    mean_ratio: float  # The step by the mean one of the replayed profile.
 
     def typical_ns(self, length_ns: Int64) -> int:
         """Return the typical one of replayed steps, as a part of the step. Unit: ns."""
         return round(self.ratio * _of(self.statistic, length_ns))
 
-    def predicted_ns(self, found: Prediction) -> int:
-        """Return the step with changes. Unit: ns."""
+    def _replayed_ns(self, found: Prediction) -> float:
         is_mean = self.statistic is Statistic.MEAN
-        return round(self.ratio * (found.mean_step_ns if is_mean else found.predicted_step_ns))
+        return self.ratio * (found.mean_step_ns if is_mean else found.predicted_step_ns)
 
-    def interval_ns(self, found: Prediction) -> list[int]:
+    @property
+    def _is_of_profiled(self) -> bool:
+        """Whether the replay is of the profiled step, and the step is another one."""
+        return self.basis != "profiled" and not self.is_corrected
+
+    def predicted_ns(self, profile: ReplayedProfile, found: Prediction) -> int:
+        """Return the step with changes; of a step that was not replayed, less the saving. ns."""
+        if self._is_of_profiled:
+            return self.step_ns - (self.saving_ns(profile, found) or 0)
+        return round(self._replayed_ns(found))
+
+    def interval_ns(self, profile: ReplayedProfile, found: Prediction) -> list[int]:
         """Return the 10th and 90th percentile of the steps with changes. Unit: ns."""
-        return [round(self.ratio * bound) for bound in found.interval_ns]
+        moved = self.predicted_ns(profile, found) - self._replayed_ns(found)
+        return [max(round(self.ratio * bound + moved), 0) for bound in found.interval_ns]
 
     def shares(self, found: Sequence[PathShare]) -> list[PathShare]:
         """Return the critical path of a mean step."""
@@ -51,21 +63,20 @@ class StepScale:
             for share, ns in zip(found, scaled, strict=True)
         ]
 
-    def saving_ns(
-        self, profile: ReplayedProfile, found: Prediction, bare_ns: int | None
-    ) -> int | None:
+    def saving_ns(self, profile: ReplayedProfile, found: Prediction) -> int | None:
         """Return what a step is known to save; None: profiling may have made all of it.
 
         Args:
             profile: The replay.
             found: Its answer to the change.
-            bare_ns: Median step without profiling; None: unknown.
         """
-        saved = self.step_ns - self.predicted_ns(found)
-        if self.basis == "bare" or found.gpu_saved_ns is None or saved <= 0:
-            return saved if bare_ns is None else min(saved, bare_ns)
-        if bare_ns is not None:
-            return min(saved, max(bare_ns - busy_ns(profile), 0) + found.gpu_saved_ns, bare_ns)
+        saved = round(self.typical_ns(profile.measured_ns) - self._replayed_ns(found))
+        if self.basis != "profiled":
+            saved = min(saved, self.step_ns)
+        if self.is_corrected or found.gpu_saved_ns is None or saved <= 0:
+            return saved
+        if self._is_of_profiled:
+            return min(saved, max(self.step_ns - busy_ns(profile), 0) + found.gpu_saved_ns)
         return min(saved, found.gpu_saved_ns) or None
 
 
@@ -74,7 +85,12 @@ def _of(statistic: Statistic, length_ns: Int64) -> float:
 
 
 def read_scale(
-    store: EventStore, aggr: int, profile: ReplayedProfile, *, is_corrected: bool = False
+    store: EventStore,
+    aggr: int,
+    profile: ReplayedProfile,
+    *,
+    is_corrected: bool = False,
+    as_profiled: bool = False,
 ) -> StepScale:
     """Read the step of an aggregation for a replay of it.
 
@@ -83,18 +99,25 @@ def read_scale(
         aggr: Number of the aggregation.
         profile: The replay.
         is_corrected: Whether it is without the costs of profiling.
+        as_profiled: Take the step as profiled, also where the step without profiling is known.
     """
     own_mean = max(_of(Statistic.MEAN, profile.measured_ns), 1.0)
     own_median = max(_of(Statistic.MEDIAN, profile.measured_ns), 1.0)
+    bare_ns, median = read_bare_step(store, aggr), Statistic.MEDIAN
     if is_corrected:
-        step_ns = read_bare_step(store, aggr) or round(own_median)
+        step_ns = bare_ns or round(own_median)
         ratio = step_ns / own_median
-        return StepScale(step_ns, Statistic.MEDIAN, "bare", ratio, ratio)
-    names = ("statistic", "median", "mean")
+        return StepScale(step_ns, median, "bare", is_corrected, ratio, ratio)
+    names = ("statistic", "median", "mean", "given")
     rows = store.of_aggregation("typical_steps", aggr, *names) if store.has("typical_steps") else []
     if not rows or rows[0][0] is None or profile.steps.is_whole:
-        return StepScale(round(own_median), Statistic.MEDIAN, "profiled", 1.0, 1.0)
-    statistic, median, mean = Statistic(rows[0][0]), int(rows[0][1]), int(rows[0][2])
+        return StepScale(round(own_median), median, "profiled", is_corrected, 1.0, 1.0)
+    statistic = Statistic(rows[0][0])
+    typical, mean, given = int(rows[0][1]), int(rows[0][2]), rows[0][3]
     is_mean = statistic is Statistic.MEAN
-    step_ns, own = (mean, own_mean) if is_mean else (median, own_median)
-    return StepScale(step_ns, statistic, "profiled", step_ns / own, mean / own_mean)
+    profiled, own = (mean, own_mean) if is_mean else (typical, own_median)
+    ratio, mean_ratio = profiled / own, mean / own_mean
+    if bare_ns is None or as_profiled:
+        return StepScale(profiled, statistic, "profiled", is_corrected, ratio, mean_ratio)
+    basis = "given" if given == bare_ns else "bare"
+    return StepScale(bare_ns, statistic, basis, is_corrected, ratio, bare_ns / own_mean)

@@ -101,7 +101,8 @@ def summarize(scope: Scope) -> Answer:
     ]
     return {
         "verdict": to_plain(read_verdict(data)),
-        "step": summary,
+        "step": step,
+        "summary": summary,
         "gpu": read_gpu_time(data, step),
         "advice": advice,
         "link": scope.link("dashboard"),

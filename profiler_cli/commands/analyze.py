@@ -249,6 +249,12 @@ def _leading_aggregation(connection: sqlite3.Connection, aggr_id: int, options: 
         " (SELECT key_node_name, phase FROM view_aggregations WHERE aggr_id = ?)"
     )
     rows = few_rows(connection.execute(query, (aggr_id,)))
+    known = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    if rows and connection.execute(known, (STEP_VIEW,)).fetchone() is not None:
+        # The step that the user gave now is not that of an earlier aggregation.
+        query = f"SELECT DISTINCT given_step FROM {STEP_VIEW} WHERE aggr_id = ?"  # noqa: S608
+        given = [few_rows(connection.execute(query, (number,))) for number in (aggr_id, rows[0][0])]
+        rows = rows if [tuple(row) for row in given[0]] == [tuple(row) for row in given[1]] else []
     return int(rows[0][0]) if rows else aggr_id
 
 

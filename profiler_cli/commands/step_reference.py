@@ -89,10 +89,10 @@ def format_reference(row: Mapping[str, Any], given_ns: object = None) -> str:
         row: The row.
         given_ns: Step that the user gave; None: none was given. Unit: ns.
     """
+    if not isinstance(row.get("bare_step"), int) and isinstance(given_ns, int):
+        return f"Step without profiling: {_ms(given_ns)} ms, as given by --bare_step_ms\n"
     if not row:
         return ""
-    if not isinstance(row["bare_step"], int) and isinstance(given_ns, int):
-        return f"Step without profiling: {_ms(given_ns)} ms, as given by --bare_step_ms\n"
     bare, overhead = row["bare_step"], row["overhead_pct"]
     if not isinstance(bare, int):
         reason = f" {row['reason']}" if row["reason"] else ""

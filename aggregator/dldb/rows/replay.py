@@ -24,7 +24,7 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
     """
     require_aggregable(database)
     with aggregation_transaction(database) as connection:
-        scale = read_scale(stored_events(connection), aggr, profile)
+        scale = read_scale(stored_events(connection), aggr, profile, as_profiled=True)
         tables = replay_tables(aggr, profile, scale)
         if not all(has_table(connection, table) for table in TABLES):
             raise DldbVersionError(

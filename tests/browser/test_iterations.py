@@ -71,7 +71,7 @@ def test_the_arrow_keys_read_the_bars(page: Page, viewer: Viewer) -> None:
     expect(card).to_contain_text("start-up")
     page.keyboard.press("ArrowRight")
     expect(card).to_contain_text("Iteration 1")
-    for part in ("Using Tensor Cores", "CPU"):
+    for part in ("Tensor Core kernels", "Idle: CPU ops"):
         expect(card.get_by_role("row", name=re.compile(part)).first).to_be_visible()
     page.keyboard.press("Escape")
     expect(card).to_have_count(0)
@@ -105,6 +105,23 @@ def test_dragging_and_a_button_zoom_and_the_address_keeps_it(page: Page, viewer:
     expect(bars(page)).to_have_count(6)
     page.get_by_role("button", name="Reset zoom").click()
     expect(bars(page)).to_have_count(everything)
+
+
+def test_the_step_without_profiling_can_be_given(page: Page, viewer_to_change: Viewer) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(viewer_to_change.address(aggregation=2))
+    summary = page.get_by_role("region", name="Performance summary")
+    expect(summary.get_by_role("link", name="Step time (median, as profiled)")).to_be_visible()
+    use = summary.get_by_role("button", name="Use it", exact=True)
+    expect(use).to_be_disabled()
+    summary.get_by_role("spinbutton", name="By the program's own clock").fill("21.5")
+    use.click()
+    panel = page.get_by_role("region", name="Re-aggregation", exact=True)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
+    panel.get_by_role("button", name="Show it").click()
+    expect(summary.get_by_role("link", name="Step time (without profiling)")).to_be_visible()
+    expect(summary).to_contain_text("21.50 ms")
+    expect(summary).to_contain_text("as profiled: ")
 
 
 def test_a_click_on_a_bar_opens_its_kernels_and_escape_ends_a_selection(

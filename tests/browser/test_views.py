@@ -62,7 +62,9 @@ def test_the_dashboard_has_every_panel_and_shows_what_the_api_says(
         expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
     summary = get(viewer, "performance-summary/")
     panel = page.get_by_role("region", name="Performance summary")
-    expect(panel).to_contain_text(f"{summary['gpu_utilization_pct']:.1f}")
+    usage = get(viewer, "resource-usage/")
+    expect(panel).to_contain_text(f"{usage['busy_pct']:.1f}")
+    expect(panel).to_contain_text(f"idle {usage['idle_pct']:.1f} %")
     expect(panel).to_contain_text(f"{summary['tc_utilization_pct']:.1f}")
     expect(panel).to_contain_text(
         f"{summary['profiled_iterations']} of {summary['total_iterations']}"
@@ -117,7 +119,10 @@ def test_figures_lead_to_the_lists_behind_them(page: Page, viewer: Viewer) -> No
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Performance summary")
     missed = get(viewer, "ops/?tc_eligible=1&using_tc=0")["count"]
-    note = f"{missed} ops could and do not" if missed else "every eligible op uses them"
+    times = get(viewer, "op-summary/")
+    share = 100 * times["eligible_not_using"]["gpu_time_ns"] / times["all"]["gpu_time_ns"]
+    is_shown = missed and share >= 1
+    note = f"{missed} ops could and do not" if is_shown else "of the kernel time of ops that can"
     expect(panel.get_by_text(note)).to_be_visible()
     for figure, query in FIGURES.items():
         panel.get_by_role("link", name=figure, exact=True).click()
@@ -230,7 +235,7 @@ def test_a_legend_hides_and_shows_its_part(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Where a step goes")
     expect(panel.get_by_role("img")).to_have_attribute("aria-label", re.compile("Other"))
-    cpu = panel.get_by_role("button", name=re.compile("^CPU"))
+    cpu = panel.get_by_role("button", name=re.compile("^Idle: CPU"))
     share = cpu.locator(".legend-pct").inner_text()
     panel.get_by_role("button", name=re.compile("^Other")).click()
     expect(panel.get_by_role("img")).not_to_have_attribute("aria-label", re.compile("Other"))

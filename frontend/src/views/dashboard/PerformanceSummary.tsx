@@ -6,6 +6,7 @@ import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
 import type {
   Efficiency,
+  OpSummary,
   OpsRow,
   ResourceUsage,
   PerformanceSummary as Summary,
@@ -379,6 +380,9 @@ function Busy({ data }: { data: Summary }): JSX.Element {
 /** Ops that could use Tensor Cores and do not. */
 const MISSED: QueryPatch = { "ops.f.tc_eligible": "1", "ops.f.using_tc": "0" };
 
+/** Ops that take less of the GPU time are not worth a mention. Unit: percent. */
+const LEAST_MISSED_PCT = 1;
+
 /** How many there are; null: not known yet. */
 function useMissed(): number | null {
   const found = useScoped<ListPage<OpsRow>>("ops/", MISSED_PARAMS);
@@ -387,7 +391,10 @@ function useMissed(): number | null {
 
 function TensorCores(props: { data: Summary; missed: number | null }): JSX.Element {
   const { data, missed: count } = props;
-  const isKnown = data.tc_utilization_pct !== null && count !== null;
+  const ops = useScoped<OpSummary>("op-summary/").data;
+  const isKnown = data.tc_utilization_pct !== null && count !== null && ops !== null;
+  const whole = ops?.all.gpu_time_ns ?? 0;
+  const share = whole > 0 ? (100 * (ops?.eligible_not_using.gpu_time_ns ?? 0)) / whole : 0;
   return (
     <Pct
       title={t("Tensor Core use")}
@@ -400,9 +407,12 @@ function TensorCores(props: { data: Summary; missed: number | null }): JSX.Eleme
       patch={isKnown && count === 0 ? { "ops.f.tc_eligible": "1" } : MISSED}
       note={
         isKnown
-          ? count === 0
-            ? t("every eligible op uses them")
-            : t("{ops} could and do not", { ops: countOf(count, OP_NOUN) })
+          ? count > 0 && share >= LEAST_MISSED_PCT
+            ? t("{ops} could and do not ({pct} % of the GPU time)", {
+                ops: countOf(count, OP_NOUN),
+                pct: formatPct(share),
+              })
+            : t("of the kernel time of ops that can use them")
           : undefined
       }
     />

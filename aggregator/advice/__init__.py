@@ -145,6 +145,7 @@ def _of_working_time(finding: Finding) -> Finding:
         gain_pct=None,
         gain_ns=None,
         gain_source=None,
+        severity=finding.level,
         problem=say(
             "{problem}; a fix could save {share:.0f}% of the GPU's working time",
             problem=finding.problem,

@@ -1,8 +1,8 @@
 """The step that answers of a replay start from.
 
 A replayed step lasts from the first work of a step to that of the next one, on one GPU; the step
-that users know ends when host and GPU have ended, on all of them. Both differ by little, and two
-numbers for one step help nobody: a replay gives shares and changes, which are parts of the step.
+that users know ends when host and GPU have ended, on all of them. Both differ by little, and one
+step has one number: a replay gives shares and changes, which are parts of the step.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportO
 from aggregator.pipeline import aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
 from aggregator.system.sqlite_uri import as_text
-from aggregator.tables.gpu_time import split_the_step
 from profiler_cli.commands.advise import format_best
 from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
 from profiler_cli.commands.step_reference import (
@@ -334,10 +333,7 @@ def _step_times(source: ReportSource) -> str:
     row = source.one_row("view_performance_summary")
     step = source.one_row(STEP_VIEW)
     lines = step_lines(step) if step else _iteration_line(row)
-    found, is_corrected = split_the_step(read_usage(source)) if lines else (None, False)
-    if found is not None:
-        basis = "without profiling" if is_corrected else "as profiled"
-        lines.append(f"Of the mean step, {basis}: {found.text}.")
+    has_steps = bool(lines)
     if row.get("steady_note") and (row.get("is_steady") or source.mode is not Mode.SIMPLE):
         note = str(row["steady_note"])
         lines.append(f"{note[0].upper()}{note[1:]}.")
@@ -346,7 +342,20 @@ def _step_times(source: ReportSource) -> str:
             f"All that follows is about iterations {row['iter_start']} to {row['iter_stop']}; "
             f"DLProf's report files cover all {row['total_iterations']} iterations."
         )
+    if has_steps:
+        lines += _gpu_time(source)
     return "".join(f"{line}\n" for line in (*lines, "")) if lines else ""
+
+
+def _gpu_time(source: ReportSource) -> list[str]:
+    """Return busy and idle time of the GPU, which add up to the step."""
+    from aggregator.tables.gpu_time import split_the_step  # noqa: PLC0415 - slow to load
+
+    found, is_corrected = split_the_step(read_usage(source))
+    if found is None:
+        return []
+    basis = "without profiling" if is_corrected else "as profiled"
+    return [f"Of the mean step, {basis}: {found.text}."]
 
 
 def _iteration_line(row: Mapping[str, object]) -> list[str]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
-from aggregator.tables.gpu_time import BUSY, IDLE, busy_pct, idle_pct, read_unmarked_usage
 from profiler_cli.reports.columns import EFFICIENCY, Format, csv_decimal, json_decimal
 from profiler_cli.reports.table import Report, RowsListener, encode
 
@@ -221,6 +220,8 @@ def _values(
 
 def read_usage(source: ReportSource) -> dict[str, object]:
     """Read the shares of a step as ``split_the_step`` takes them."""
+    from aggregator.tables.gpu_time import BUSY, IDLE, read_unmarked_usage  # noqa: PLC0415 - slow
+
     summary = source.one_row("view_model_summary")
     return {
         **{f"{part}_pct": summary.get(f"{part}_duration_pct") for part in (*BUSY, *IDLE)},
@@ -231,6 +232,8 @@ def read_usage(source: ReportSource) -> dict[str, object]:
 
 
 def _gpu_time(usage: Mapping[str, object]) -> dict[str, list[Value]]:
+    from aggregator.tables.gpu_time import busy_pct, idle_pct  # noqa: PLC0415 - slow to load
+
     values = {"GPU Busy %": busy_pct(usage), "GPU Idle %": idle_pct(usage)}
     return {title: [_rendered(value, is_decimal=True)] for title, value in values.items()}
 

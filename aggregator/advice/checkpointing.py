@@ -7,7 +7,7 @@ import numpy as np
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Remedy, Unknown
-from aggregator.replay.row_changes import shrink_rows
+from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
 NAME = "checkpointing"

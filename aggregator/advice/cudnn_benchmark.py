@@ -7,7 +7,7 @@ from aggregator.advice.evidence import kernel_items, ops_link, setting_items, se
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Certainty, Finding, Remedy, Unknown
 from aggregator.advice.matmul import products
-from aggregator.replay.row_changes import speed_up_rows
+from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "cudnn_benchmark"

@@ -22,8 +22,8 @@ from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.profile.profile import SourceFormat
 from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.changes import Select, work_at
 from aggregator.replay.corrected import busy_ns
-from aggregator.replay.row_changes import Select, work_at
 from aggregator.replay.slow_ranks import RankGains
 from aggregator.texts import Text, say
 

@@ -15,7 +15,7 @@ from aggregator.advice.matmul import (
     on_fp32_units,
     products,
 )
-from aggregator.replay.row_changes import speed_up_rows
+from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "half_precision"

@@ -9,7 +9,7 @@ from aggregator.advice.input_bound import loading_in_gaps
 from aggregator.advice.launch_bound import MAX_GAP_NS
 from aggregator.profile.arrays import Bool
 from aggregator.profile.intervals import flatten
-from aggregator.replay.row_changes import without_cpu_time
+from aggregator.replay.changes import without_cpu_time
 from aggregator.texts import Text, say
 
 NAME = "host_stalls"

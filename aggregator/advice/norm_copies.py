@@ -7,7 +7,7 @@ import re
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
-from aggregator.replay.row_changes import shrink_rows
+from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
 NAME = "norm_copies"

@@ -17,7 +17,7 @@ from aggregator.advice.finding import (
 )
 from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.replay.row_changes import copy_unwaited
+from aggregator.replay.changes import copy_unwaited
 from aggregator.texts import say
 
 NAME = "pageable_copies"

@@ -8,7 +8,7 @@ from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
 from aggregator.profile.arrays import Bool, distinct
-from aggregator.replay.row_changes import shrink_rows
+from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
 NAME = "parameter_loop"

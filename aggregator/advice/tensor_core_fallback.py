@@ -6,7 +6,7 @@ from aggregator.advice.evidence import kernel_items, kernels_proof, op_items, op
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
 from aggregator.advice.matmul import HALF_OVER_FP32, in_half, on_fp32_units
-from aggregator.replay.row_changes import speed_up_rows
+from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "tensor_core_fallback"

@@ -12,7 +12,7 @@ from aggregator.advice.matmul import (
     in_half,
     on_fp32_units,
 )
-from aggregator.replay.row_changes import speed_up_rows
+from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "tf32_off"

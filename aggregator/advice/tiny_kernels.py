@@ -7,7 +7,7 @@ import numpy as np
 from aggregator.advice.evidence import kernel_items, launched, ops_link
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Certainty, Finding, Proof, Remedy
-from aggregator.replay.row_changes import shrink_rows
+from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
 NAME = "tiny_kernels"

@@ -18,7 +18,7 @@ from aggregator.advice.finding import (
 )
 from aggregator.advice.matmul import in_half
 from aggregator.profile.arrays import Bool
-from aggregator.replay.row_changes import speed_up_rows
+from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "unaligned_shapes"

@@ -10,7 +10,7 @@ from aggregator.advice.evidence import kernel_evidence, setting_items
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
 from aggregator.profile.arrays import Bool
-from aggregator.replay.row_changes import fuse_rows
+from aggregator.replay.changes import fuse_rows
 from aggregator.texts import Text, say
 
 NAME = "unfused_optimizer"

@@ -10,7 +10,7 @@ from aggregator.advice.pageable_copies import (
     exposed_ns,
     large_copies,
 )
-from aggregator.replay.row_changes import overlap_rows
+from aggregator.replay.changes import overlap_rows
 from aggregator.texts import say
 
 NAME = "unoverlapped_copies"

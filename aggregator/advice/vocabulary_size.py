@@ -9,7 +9,7 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Item, Remedy
 from aggregator.advice.matmul import in_half
 from aggregator.profile.arrays import Bool
-from aggregator.replay.row_changes import speed_up_rows
+from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "vocabulary_size"

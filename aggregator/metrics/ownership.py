@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 
 from aggregator.events.model import NO_ROW, Columns, stacked
-from aggregator.metrics.ownership_host import Host
-from aggregator.metrics.ownership_timeline import (
+from aggregator.metrics.ownership_host import (
+    Host,
     Timeline,
     by_priority,
     cut_at,

@@ -7,8 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.events.launches import launching_calls
-from aggregator.events.model import LOADER_TYPES, NO_ROW, Calls, Work, WorkKind, stacked
+from aggregator.events.model import (
+    LOADER_TYPES,
+    NO_ROW,
+    Calls,
+    Work,
+    WorkKind,
+    launching_calls,
+    stacked,
+)
 from aggregator.events.store import EventStore
 from aggregator.metrics.ownership import (
     COMMUNICATION,

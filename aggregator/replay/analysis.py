@@ -13,7 +13,7 @@ from aggregator.replay.build import build_graph
 from aggregator.replay.communication import communication
 from aggregator.replay.graph import EdgeKind, Graph, Source
 from aggregator.replay.inputs import ReplayInput
-from aggregator.replay.op_gaps import op_time_ns
+from aggregator.replay.op_spans import op_time_ns
 from aggregator.replay.path import CriticalPath, critical_path
 from aggregator.replay.replay import Durations, Times, replay
 from aggregator.replay.scenario import Change, Scenario

@@ -9,7 +9,7 @@ import numpy as np
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import BEFORE, ReplayedProfile
 from aggregator.replay.communication import communication
-from aggregator.replay.op_gaps import op_time_ns
+from aggregator.replay.op_spans import op_time_ns
 
 _WORK_KINDS = ("kernel", "copy", "set", "graph", "communication")
 WAIT, CPU = "wait", "cpu"

@@ -6,8 +6,17 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.events.launches import find_calls, launching_calls
-from aggregator.events.model import NO_ROW, UNKNOWN, Calls, OpCalls, Ops, Work, WorkKind
+from aggregator.events.model import (
+    NO_ROW,
+    UNKNOWN,
+    Calls,
+    OpCalls,
+    Ops,
+    Work,
+    WorkKind,
+    find_calls,
+    launching_calls,
+)
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, read_steps
 from aggregator.kernels.names import LAYOUT_CONVERSION

@@ -7,11 +7,12 @@ import pytest
 
 from aggregator.compare.distributions import (
     benjamini_hochberg,
+    digamma,
     mann_whitney,
     t_quantile,
     t_tail,
+    trigamma,
 )
-from aggregator.compare.moderation import digamma, trigamma
 
 
 def test_tails_and_quantiles_of_students_t():

@@ -3,7 +3,7 @@
 Each goes in by every door that takes such a file: it is uploaded and imported, served where it
 lies, asked about at every address, aggregated anew, and given to the command with every report.
 
-A few of each kind by default; all with ``DLPROF_MUTANTS=2001`` (``make fuzz``). A number always makes
+A few by default; all with ``DLPROF_MUTANTS=2001`` (``make fuzz``). A number always makes
 the same file: ``DLPROF_MUTANT=export/17`` runs that one alone.
 """
 

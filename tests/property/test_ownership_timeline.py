@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.events.model import NO_ROW
-from aggregator.metrics.ownership_timeline import by_priority, first_started
+from aggregator.metrics.ownership_host import by_priority, first_started
 
 END = 20
 INTERVALS = st.lists(st.tuples(st.integers(0, END), st.integers(0, 6)), max_size=6)

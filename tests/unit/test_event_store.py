@@ -16,8 +16,7 @@ import pytest
 
 from aggregator.dldb import column_blobs, event_reader
 from aggregator.dldb.event_reader import stored_events
-from aggregator.events.launches import find_calls, launching_calls
-from aggregator.events.model import NO_ROW, Calls, Work, WorkKind
+from aggregator.events.model import NO_ROW, Calls, Work, WorkKind, find_calls, launching_calls
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.profile.arrays import Int64

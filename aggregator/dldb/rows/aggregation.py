@@ -17,7 +17,7 @@ from aggregator.dldb.rows.advice import add_advice
 from aggregator.dldb.rows.corrected import add_corrected_step
 from aggregator.dldb.rows.efficiency import write_efficiency
 from aggregator.dldb.rows.phases import iteration_phases
-from aggregator.dldb.rows.rank_iterations import write_rank_metrics
+from aggregator.dldb.rows.ranks import write_rank_metrics
 from aggregator.dldb.rows.steps import step_tables
 from aggregator.dldb.writer import Column, Table, Value, attributes, insert_rows
 from aggregator.events.store import EventStore

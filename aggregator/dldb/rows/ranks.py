@@ -1,13 +1,19 @@
-"""Ranks of one capture, as rows of a table."""
+"""Ranks of one capture as rows of a table, and what each did in an aggregation."""
 
 from __future__ import annotations
+
+import sqlite3
+from typing import TypeAlias
 
 import numpy as np
 
 from aggregator.correlate.instances import Origin
 from aggregator.correlate.ranks import main_devices, rank_processes
-from aggregator.dldb.writer import Table
+from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.importing.imported import ImportedProfile, inverse_order
+from aggregator.metrics.model import RollupInput
+from aggregator.metrics.rollup import Rollup
+from aggregator.profile.intervals import union_of
 
 SAME_CLOCK, START_TIMES, COLLECTIVES, NOTHING = (
     "same clock",
@@ -66,3 +72,83 @@ def message_table(data: ImportedProfile) -> Table:
     order = np.argsort(kernels)
     columns = {"kernel": kernels[order], "bytes": messages.num_bytes[order]}
     return Table("collective_bytes", columns)
+
+
+_Counts: TypeAlias = "tuple[int, int, int | None, int, int | None]"
+_DeviceTimes: TypeAlias = "tuple[float, int, int, int]"
+
+
+def write_rank_metrics(
+    connection: sqlite3.Connection, aggr: int, data: RollupInput, rollup: Rollup
+) -> None:
+    """Add the rows of one aggregation, from the metrics of the default domain.
+
+    A database of an early version has no ranks and gets no rows.
+    """
+    if not has_table(connection, "rank_metrics"):
+        return
+    ranks = connection.execute("SELECT id, process, device FROM ranks ORDER BY id").fetchall()
+    window = rollup.window
+    # Row ids begin with 1.
+    low, high = (rollup.times.kernel_bounds[[window.first, window.last + 1]] + 1).tolist()
+    devices = {row[2]: _device_times(data, rollup, row[2] - 1) for row in ranks if row[2]}
+    kernels = _kernel_counts(connection, low, high, [row[1] for row in ranks])
+    collectives = _collectives(connection, low, high)
+    mean = _mean([devices[row[2]][1] for row in ranks if row[2] in devices])
+    rows = []
+    for rank, process, device in ranks:
+        utilization, computing, moving, exposed = devices.get(device, (None,) * 4)
+        imbalance = (
+            round(100.0 * (computing / mean - 1.0), 6) if mean and computing is not None else None
+        )
+        counts = collectives.get(rank, (0, 0, None, 0, None))
+        rows.append(
+            (
+                *(aggr, rank, utilization, computing, moving, exposed, imbalance),
+                kernels.get(process, 0),
+                *counts,
+            )
+        )
+    if rows:
+        columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
+        insert_rows(connection, Table("rank_metrics", columns))
+
+
+_COLUMNS = (
+    *("aggr", "rank", "gpu_utilization", "computing", "communication", "exposed_communication"),
+    *("imbalance", "kernels", "collectives", "unmatched", "waiting", "times_last", "kept_waiting"),
+)
+
+
+def _mean(values: list[int]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _device_times(data: RollupInput, rollup: Rollup, device: int) -> _DeviceTimes:
+    """Utilization, and time of computing, of moving, and of moving while nothing computed."""
+    window = rollup.window
+    edges = window.iterations.edges_ns
+    computing, moving = data.collectives[device]
+    inside = [
+        int(np.diff(busy.covered_before(edges))[window.inside].sum())
+        for busy in (computing, moving, union_of(computing, moving))
+    ]
+    return (rollup.device_utilization_pct[device], inside[0], inside[1], inside[2] - inside[0])
+
+
+def _kernel_counts(
+    connection: sqlite3.Connection, low: int, high: int, processes: list[int]
+) -> dict[int, int]:
+    if len(processes) == 1:
+        return {processes[0]: high - low}
+    query = "SELECT process, count(*) FROM kernels WHERE id >= ? AND id < ? GROUP BY process"
+    return {int(process): int(count) for process, count in connection.execute(query, (low, high))}
+
+
+def _collectives(connection: sqlite3.Connection, low: int, high: int) -> dict[int, _Counts]:
+    query = (
+        "SELECT rank, count(*), sum(communicator IS NULL), sum(waiting),"
+        " coalesce(sum(kept_waiting > 0), 0), sum(kept_waiting)"
+        " FROM collectives WHERE kernel >= ? AND kernel < ? GROUP BY rank"
+    )
+    return {int(row[0]): tuple(row[1:]) for row in connection.execute(query, (low, high))}

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.metrics.memory.model import ACTIONS, Action
-from aggregator.sources.memory.event_layout import FIRST_SLICE, EventLayout
-from aggregator.sources.memory.event_stacks import WrittenLists
-from aggregator.sources.memory.pickle_values import (
+from aggregator.sources.memory.event_stacks import FIRST_SLICE, EventLayout, WrittenLists
+from aggregator.sources.memory.pickle_bytes import (
     OBJECT,
     ROW,
     STACK,

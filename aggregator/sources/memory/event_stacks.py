@@ -15,8 +15,31 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.sources.memory.columns import MAX_FRAMES
-from aggregator.sources.memory.event_layout import EventLayout
-from aggregator.sources.memory.pickle_values import FRAME, OBJECT, Reader
+from aggregator.sources.memory.pickle_bytes import FRAME, OBJECT, Reader
+
+FIRST_SLICE: Final = 16 << 10
+"""Bytes of events that are read at once at first."""
+
+
+class EventLayout:
+    """The keys of an event and their references."""
+
+    def __init__(self, keys: tuple[str, ...], indexes: tuple[int, ...]) -> None:
+        self.keys = keys
+        self.indexes = indexes
+        self.tokens = [_reference(index) for index in indexes]
+        self.usable = keys[-1:] == ("frames",)
+        # Stack of each list of frames, and handles of the memo entries that it makes.
+        self.known: dict[bytes, tuple[int, array[int]]] = {}
+        self.known_frames: dict[bytes, int] = {}  # Number of each frame that is written out.
+        self.slice = FIRST_SLICE
+        self.skipped = 0  # Events to read one by one before the next attempt.
+        self.failures = 0
+
+
+def _reference(index: int) -> bytes:
+    return bytes((ord("h"), index)) if index < 256 else b"j" + index.to_bytes(4, "little")
+
 
 _REFS: Final = re.compile(rb"(?:h.|j....)*", re.DOTALL)
 _REF: Final = re.compile(rb"h(.)|j(....)", re.DOTALL)

@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from aggregator.sources.memory.columns import MAX_FRAMES, SnapshotColumns
-from aggregator.sources.memory.event_layout import EventLayout
 from aggregator.sources.memory.event_runs import read_run
-from aggregator.sources.memory.pickle_bytes import Cut, PickleBytes
-from aggregator.sources.memory.pickle_values import (
+from aggregator.sources.memory.event_stacks import EventLayout
+from aggregator.sources.memory.pickle_bytes import (
     OBJECT,
     ROW,
     STACK,
+    Cut,
     EventRun,
     FrameRef,
+    PickleBytes,
     PickledDict,
     PickledList,
     StackRef,

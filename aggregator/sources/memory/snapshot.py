@@ -17,7 +17,7 @@ from aggregator.metrics.memory.model import (
     MemoryTrace,
     Segments,
 )
-from aggregator.sources.memory.pickle_values import EventRun, PickledList, StackRef
+from aggregator.sources.memory.pickle_bytes import EventRun, PickledList, StackRef
 from aggregator.sources.memory.pickled import read_pickle
 from aggregator.texts import say
 

@@ -14,7 +14,7 @@ from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Int64, row_codes
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.inputs import ReplayInput
-from aggregator.replay.op_gaps import op_time_ns
+from aggregator.replay.op_spans import op_time_ns
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.replay import replayed_profile

@@ -11,8 +11,7 @@ from typing import IO, Final
 
 import numpy as np
 
-from aggregator.events.launches import find_calls
-from aggregator.events.model import Calls, OpCalls, Work
+from aggregator.events.model import Calls, OpCalls, Work, find_calls
 from aggregator.profile.arrays import Int64
 from aggregator.tables.timeline.counters import BYTES, read_counters
 from aggregator.tables.timeline.events import (

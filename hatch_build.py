@@ -67,7 +67,6 @@ class BuildHook(BuildHookInterface[Any]):
             self._build_page(root)
 
     def _build_libraries(self, native: Path) -> None:
-        """Compile the collector for each machine."""
         for stale in native.glob("collector-*.so"):
             stale.unlink()
         if importlib.util.find_spec("ziglang") is None:

@@ -36,8 +36,6 @@ def _note_loader(loader: Any) -> None:
 
 
 class _Idle:
-    """The idle range of an iterator over a data loader."""
-
     def __init__(self) -> None:
         self._open: list[Any] = []
 

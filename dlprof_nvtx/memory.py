@@ -272,7 +272,6 @@ def _tensors(items: Any) -> list[list[Any]]:
 
 
 def _finish(recorder: _Recorder) -> None:
-    """Write the snapshot."""
     torch: Any = sys.modules.get("torch")
     if not recorder.on or recorder.pid != os.getpid() or torch is None:
         return

@@ -262,7 +262,6 @@ def _run_dir() -> Iterator[Path]:
 def _environment(
     options: Options, databases: Sequence[Path], port: int, token: str, run_dir: Path
 ) -> dict[str, str]:
-    """Return the environment of the server and the worker."""
     packages = str(Path(__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     environment = os.environ | {

@@ -195,8 +195,6 @@ def _dump_reports(database: Path, aggregation: int, answers: _Answers) -> None:
 
 
 class _Api:
-    """Asks the viewer in this process."""
-
     def __init__(self, root: str, answers: _Answers, aggregation: int) -> None:
 
         self._client = Client(raise_request_exception=False, headers={"host": "localhost"})

@@ -91,7 +91,6 @@ def _replayed(store: EventStore, aggr: int, steps: Steps) -> ReplayedProfile | N
 
 
 def _launchers(store: EventStore) -> int:
-    """Return the number of processes that launched kernels."""
     return len(distinct(store.integers("kernels", ("process",))[0]))
 
 

@@ -110,7 +110,6 @@ def _in_window(part: Float64, max_p_value: float) -> list[int]:
 def _divided(
     values: Float64, p_value: Callable[[_Candidate, list[int]], float], max_p_value: float
 ) -> dict[int, float]:
-    """Indexes of the accepted change points with their p-values."""
     found: dict[int, float] = {}
     known: dict[tuple[int, int], _Candidate] = {}
     distances = _Distances(values[None, :])
@@ -181,7 +180,6 @@ def _best_candidate(distances: _Distances, start: int, stop: int) -> _Candidate:
 def _permuted_divergences(
     values: Float64, bounds: list[int], permutations: int, random: np.random.Generator
 ) -> Float64:
-    """Largest divergence of each permutation."""
     permuted = np.tile(values, (permutations, 1))
     for row in permuted:
         for start, stop in itertools.pairwise(bounds):

@@ -247,7 +247,6 @@ def _known(value: float) -> float | None:
 def _judge_step(
     sides: tuple[Side, Side], doubts: RowVerdicts, *, is_one_capture: bool
 ) -> Judgement:
-    """Judge the step by its own samples and by the rows that changed beyond doubt."""
     lengths = [
         [capture.lengths_ns[:, None].astype(np.float64) for capture in side.captures]
         for side in sides

@@ -164,8 +164,6 @@ class RowVerdicts:
 
 @dataclass(frozen=True)
 class _Estimates:
-    """The columns that the verdicts are made of."""
-
     base_ns: Float64
     new_ns: Float64
     low_ns: Float64

@@ -139,7 +139,6 @@ def has_engine_threads(profile: Profile) -> bool:
 
 
 def _launches(profile: Profile) -> Int64:
-    """Rows of the calls that launched a kernel or a graph."""
     index = LaunchIndex(profile)
     found = [index.launching_call(work) for work in (profile.kernels, profile.graphs)]
     calls = np.unique(np.concatenate(found))

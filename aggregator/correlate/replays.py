@@ -305,8 +305,6 @@ def _by_nodes(profile: Profile) -> list[Int64]:
 
 
 class _Index:
-    """Finds pairs of a process and a node."""
-
     def __init__(self, key: Int64) -> None:
         self._row = {pair: row for row, pair in enumerate(zip(*key.tolist(), strict=True))}
 

@@ -150,7 +150,6 @@ def _holders(
 
 
 def _stored(connection: sqlite3.Connection, aggr: int, span: Span) -> Ownership | None:
-    """All that is stored with the times of an aggregation."""
     rows = connection.execute(
         "SELECT class, reason, coalesce(op, 0) - 1, coalesce(range_name, 0) - 1, samples"
         " FROM owners WHERE aggr = ? ORDER BY place",

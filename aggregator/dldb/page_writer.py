@@ -40,8 +40,6 @@ _VARINT_STEPS = (1 << 7, 1 << 14, 1 << 21, 1 << 28, 1 << 35, 1 << 42)
 
 @dataclass
 class _Index:
-    """An index of a table that is written as pages."""
-
     columns: tuple[str, ...]  # Names in order, without the row id's.
     root: int  # Its root page.
     parts: list[list[Integers]] = field(default_factory=list)  # Values of the columns, in parts.
@@ -49,8 +47,6 @@ class _Index:
 
 @dataclass
 class _Target:
-    """A table that can be written as pages."""
-
     columns: tuple[str, ...]  # Names in order; the row id's stands first.
     root: int  # Its root page.
     indexes: list[_Index]  # Its indexes.

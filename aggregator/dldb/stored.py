@@ -166,8 +166,6 @@ def _recorded(connection: sqlite3.Connection) -> RecordedPart:
 
 
 class _Loader:
-    """Reads the stored profile of one database."""
-
     def __init__(
         self, connection: sqlite3.Connection, store: EventStore, progress: Progress
     ) -> None:
@@ -192,7 +190,6 @@ class _Loader:
         return sum(int(self._connection.execute(query).fetchone()[0]) for query in queries)
 
     def _read(self, table: str, names: tuple[str, ...]) -> list[Int64]:
-        """Integer columns of a whole table."""
         columns = self._store.integers(table, names)
         self._progress.advance(len(columns[0]))
         return columns

@@ -55,8 +55,6 @@ _VERSION_2_TYPES = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 class _Node(NamedTuple):
-    """A graph node from a range's text."""
-
     name: str
     op_type: str
     text: OpText | None = None

@@ -242,7 +242,6 @@ def _begun(
 
 
 def _reason(choice: _Choice, candidate: Candidate) -> str:
-    """Why a candidate cuts the steps."""
     begins = candidate.kind is not Kind.GRADIENTS or choice.loops.precedes_optimizer(candidate.name)
     counted = (
         say("numbered ranges mark the iterations")

@@ -118,6 +118,5 @@ def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> 
 
 
 def _names_in(ranges: Ranges, domain: int) -> Int64:
-    """Codes of the names of the ranges of a domain."""
     is_in = ranges.domain == domain
     return np.flatnonzero(np.bincount(ranges.name if is_in.all() else ranges.name[is_in]))

@@ -100,7 +100,6 @@ def phases_with_training(
 
 
 def _lies_in(phases: PhaseColumns, ranges: NamedRanges, rows: Int64) -> Bool:
-    """Whether each of some ranges lies in a phase of its process."""
     result = np.zeros(len(rows), dtype=bool)
     for process in np.unique(phases.process).tolist():
         own = phases.at(phases.process == process)

@@ -249,7 +249,6 @@ def _note(profile: Profile, carried: int, without: int) -> None:
 
 
 def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) -> _Events:
-    """Starts and ends of the calls of a process, and of the ranges that all steps have."""
     api, ranges = profile.api_calls, profile.ranges
     exact, coarse = _call_kinds(profile, calls)
     rows = np.flatnonzero(profile.thread_process[api.thread] == process)

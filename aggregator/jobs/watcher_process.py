@@ -30,8 +30,6 @@ _LOOK_S: Final = 0.5
 
 
 class _Watch:
-    """What is known of the worker."""
-
     def __init__(self, worker: int) -> None:
         self._worker = worker
         self._task = ""

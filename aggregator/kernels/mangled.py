@@ -87,8 +87,6 @@ class _Type:
 
 @dataclass
 class _Name:
-    """What was read of a function's or type's name."""
-
     text: str
     has_arguments: bool = False  # Whether template arguments end it.
     has_result: bool = True  # Constructors, destructors and conversions have no type of a result.
@@ -443,7 +441,6 @@ class _Parser:
 
 
 def _without_arguments(name: str) -> str:
-    """Leave out the template arguments at the end of a name."""
     depth = 0
     for at in range(len(name) - 1, -1, -1):
         depth += {">": 1, "<": -1}.get(name[at], 0)

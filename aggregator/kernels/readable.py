@@ -167,7 +167,6 @@ def _triton(_: str, found: re.Match[str], __: ElementTypes) -> str:
 
 
 def _fusion(_: str, found: re.Match[str], __: ElementTypes) -> str:
-    """A fusion of XLA."""
     return _fused(f"xla {found[1]}", found[2] or "", found[3] or "")
 
 

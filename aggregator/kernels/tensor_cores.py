@@ -44,8 +44,6 @@ class Verdict(NamedTuple):
 
 
 class _KernelName(NamedTuple):
-    """Parts of a kernel name that rules search."""
-
     # The function's own name, without namespaces, template arguments and parameters. For a function
     # that only runs its template argument: that of the argument.
     base: str

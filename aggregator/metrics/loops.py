@@ -229,8 +229,6 @@ class Loops:
         return max(counts, key=lambda name: counts[name], default="")
 
     def _main(self, of: dict[int, _Instances]) -> tuple[int, _Instances]:
-        """The process that launched most, with its instances."""
-
         def weight(process: int) -> tuple[int, int]:
             launches = self._launches.get(process)
             return (int(launches.gpu_ns[-1]) if launches else -1, len(of[process].start_ns))
@@ -274,7 +272,6 @@ class Loops:
         return most if most and counts.max() >= _SAME * len(inside) else None
 
     def _score(self, loop: Candidate) -> int:
-        """Weigh the measures of a candidate."""
         if loop.per_optimizer_step is not None:
             by_optimizer = float(loop.per_optimizer_step == 1)
         else:

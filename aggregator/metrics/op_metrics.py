@@ -130,7 +130,6 @@ def _level(name: str) -> int:
 
 
 def _groups(data: RollupInput, active: Int64) -> tuple[list[str], list[Int64]]:
-    """Names of groups and the ops in each."""
     members: dict[str, list[int]] = {}
     for op in active.tolist():
         name = data.ops.names[op]

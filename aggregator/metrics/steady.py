@@ -172,7 +172,6 @@ def _ends(typical: Bool) -> tuple[int, int]:
 
 
 def _note(length_ns: Int64, first: int, last: int, end: Text, *, is_marked: bool) -> str:
-    """What the steady range leaves out, and why."""
     return say(
         "iterations {first} to {last} are steady; left out: {begin}{end}",
         first=first,

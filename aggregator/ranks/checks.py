@@ -198,7 +198,6 @@ def _missing(databases: list[RankDatabase]) -> list[ProfileWarning]:
 
 
 def _unlike(databases: list[RankDatabase]) -> list[ProfileWarning]:
-    """Warnings if ranks have different key nodes or driver versions."""
     result = []
     keys = Counter(database.meta["key_node"] for database in databases)
     if len(keys) > 1:

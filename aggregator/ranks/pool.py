@@ -107,8 +107,6 @@ class _Failure:
 
 
 class _Imports:
-    """The imports of the rank files of one job."""
-
     def __init__(
         self, tasks: list[ImportOptions], progress: Progress, on_states: Callable[[str], None]
     ) -> None:

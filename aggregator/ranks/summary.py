@@ -110,8 +110,6 @@ def write_rank_summary(
 
 
 class _Summary:
-    """The summary of one database."""
-
     def __init__(
         self, connection: sqlite3.Connection, database: Path, aggr: int, first_rank: int | None
     ) -> None:

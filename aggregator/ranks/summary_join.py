@@ -176,7 +176,6 @@ class _Joined:
         return CollectiveKernels(kernel=np.arange(len(rank)), rank=rank, kinds=kinds, **columns)
 
     def _steady(self, place: int) -> Int64:
-        """Numbers of the steady steps of a rank."""
         file, rank, _ = self._ranks[place]
         rows = file.rows
         own = (rows.rank == file.ranks.index(rank)) & rows.is_steady & (rows.step >= 0)
@@ -192,7 +191,6 @@ class _Joined:
 
 
 def _times(files: Sequence[RankSummary]) -> tuple[RankTimes, ...]:
-    """Times of all ranks, by their numbers."""
     found = []
     for file in files:
         rows = file.rows

@@ -220,7 +220,6 @@ class ReplayedProfile:
         return sorted(found, key=lambda item: (-item.path_ns, -item.own_ns, item.op))
 
     def _inside(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Rows of the work in the steps."""
         start = self.graph.work_start_ns
         low, high = start[self.steps.first[0]], start[self.steps.next[-1]]
         result: np.ndarray[tuple[int], np.dtype[np.bool_]] = (start >= low) & (start < high)

@@ -85,7 +85,6 @@ def build_graph(data: ReplayInput) -> Graph:
 
 
 def _times(ends: FoundEdges, cpu: CpuChains, streams: StreamChains) -> tuple[Int64, Int64]:
-    """Measured times of the sources and of the targets of some edges."""
     source = (cpu.time_ns if ends.source_type is Source.CPU else streams.end_ns)[ends.source]
     target = (cpu.time_ns if ends.target_type is Source.CPU else streams.start_ns)[ends.target]
     return source, target

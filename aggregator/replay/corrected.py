@@ -160,7 +160,6 @@ def without_cost(
 
 
 def _inside(profile: ReplayedProfile) -> Bool:
-    """Positions of the CPU within the steps."""
     start, time = profile.graph.work_start_ns, profile.graph.cpu_time_ns
     low, high = start[profile.steps.first[0]], start[profile.steps.next[-1]]
     inside: Bool = (time >= low) & (time < high)

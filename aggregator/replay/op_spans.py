@@ -22,8 +22,6 @@ MOST_BEFORE: Final = 3
 
 @dataclass(frozen=True)
 class _Ordered:
-    """Executions of ops by thread and start."""
-
     op: Int64
     start_ns: Int64
     thread: Int64

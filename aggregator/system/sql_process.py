@@ -49,8 +49,6 @@ class NamedRow(tuple[Any, ...]):
 
 
 class _Child:
-    """A process that runs SQL."""
-
     def __init__(self) -> None:
         self.channel, theirs = Pipe()
         with theirs:

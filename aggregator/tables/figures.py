@@ -74,7 +74,6 @@ _Builder: TypeAlias = Callable[[AggregationData, Look], Figure]
 
 
 def _of(figure: Callable[[plotly.Table, Theme], Figure], spec: TableSpec | ObjectSpec) -> _Builder:
-    """A figure of a single table or object."""
     if isinstance(spec, TableSpec):
         return lambda data, look: figure(data.columns(spec), look.theme)
     return lambda data, look: figure(_row(data, spec), look.theme)

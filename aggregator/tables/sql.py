@@ -367,7 +367,6 @@ def _from_where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[s
 
 
 def _conditions(table: BoundTable, query: ListQuery, stem: str, params: Bindings) -> Iterator[str]:
-    """The search and the filters."""
     if query.search:
         params[f"{stem}search"] = contains(query.search)
         looked_in = [column for column in table.columns.values() if column.is_searched]

@@ -98,7 +98,6 @@ def _report(message: str, hint: str, run: _Run) -> None:
 
 
 def _profile(options: Options, command: Sequence[str], console: Console, run: _Run) -> None:
-    """Capture and aggregate."""
     export = capture(options, console, run)
     # Not before the capture, when its threads would receive the forwarded signals.
     from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415

@@ -123,7 +123,6 @@ def _in_nsight_compute(root: Path) -> Path | None:
 
 
 def _ask(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run nsys and return its output."""
     try:
         return subprocess.run(
             [str(program), *words],

@@ -144,7 +144,6 @@ def is_folder(path: Path) -> bool:
 
 
 def _export_of(folder: Path, options: Options, console: Console) -> Path:
-    """Write the export of a folder of records."""
     name = folder.resolve().name.partition(_INFIX)[0] or options.nsys_base_name
     base = free_base(replace(options, nsys_base_name=name))
     export = base.with_name(base.name + EXPORT_SUFFIX)

@@ -124,7 +124,6 @@ def _times(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_N
 
 
 def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of one process."""
     pid, rank = content.get("pid"), str(content.get("rank") or "")
     if not isinstance(pid, int):
         return []
@@ -155,7 +154,6 @@ def _phases(content: dict[str, Any], count: int) -> list[str]:
 def _insert(
     connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[object]
 ) -> None:
-    """Write a table anew."""
     connection.execute(f'DROP TABLE IF EXISTS "{table}"')
     connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')
     marks = ", ".join("?" * len(columns))

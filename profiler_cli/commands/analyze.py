@@ -93,7 +93,6 @@ def run_aggregation(
 
 
 def _chosen_reports(options: Options) -> list[tuple[Report, str]]:
-    """Return each report to write, and its formats."""
     reports = [REPORTS[token] for token in options.reports]
     reports += [MODEL_DATA] if options.dump_model_data else []
     return [
@@ -118,7 +117,6 @@ def _import(
     command: Sequence[str],
     console: Console,
 ) -> int:
-    """Import the profile, or the profiles of all ranks, into a new database."""
     wanted = ImportOptions(
         source=sources[0],
         database=database,

@@ -65,7 +65,6 @@ def _stored(database: Path) -> tuple[str, list[tuple[object, ...]]]:
 
 
 def _texts(row: Sequence[object]) -> tuple[str, ...]:
-    """The cells of a candidate."""
     is_chosen, score, kind, instances, iterations, period, even, alike, name = row
     milliseconds = f"{period / 1e6:.2f} ms" if isinstance(period, int | float) else ""
     shares = (

@@ -65,7 +65,6 @@ def run_memory(words: Sequence[str]) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Show what makes the peak of one recording higher than that of another."""
     if options.what_if or options.into is not None:
         raise UsageError(say("--what-if and --into need a single recording."))
     found = compare_recordings(read_devices(options.file), read_devices(options.new))

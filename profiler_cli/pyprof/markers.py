@@ -222,7 +222,6 @@ def _names(
 
 
 def _node(name: str) -> str:
-    """Name of the function of a backward node."""
     for part in ("torch", "autograd", "_backward", "::", "jit", "(anonymous namespace)"):
         name = name.replace(part, "")
     return name.partition("Backward")[0]

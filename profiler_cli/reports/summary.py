@@ -183,7 +183,6 @@ def _read_sections(source: ReportSource) -> list[Section]:
 
 
 def _iterations(source: ReportSource) -> Section:
-    """Read the costs and the efficiency of each iteration."""
     columns = ["iter_value", *(column for column, _ in ITERATION_EFFICIENCY.values())]
     kinds = [is_decimal for _, is_decimal in ITERATION_EFFICIENCY.values()]
     chunks = source.iter_chunks("view_iteration_efficiency", columns, ("iter_value",))

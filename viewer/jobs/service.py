@@ -322,7 +322,6 @@ def _by_client(served: Mapping[Pair, Turn]) -> dict[str, Turn]:
 
 
 def _served(clients: set[str]) -> dict[Pair, Turn]:
-    """Return the turns of each client and profile."""
     rows = (
         Job.objects.filter(client__in=clients, sent_at__isnull=False)
         .values_list("client", "profile_id")

@@ -99,7 +99,6 @@ def add_aggregation(
 def _tables(
     inputs: tuple[RollupInput, ...], rollups: list[Rollup], request: AggregationRequest, aggr: int
 ) -> list[Table]:
-    """Rows of one aggregation for every table that has any."""
     tables = [
         _aggregation(rollups[0], request, aggr),
         _iterations(rollups[0], aggr),

@@ -72,7 +72,6 @@ _OF_EVIDENCE: Final = {
 
 
 def _evidence_of(op: Op, mode: str) -> tuple[str, str]:
-    """Grade and sentence."""
     if mode == Mode.SIMPLE and not op.domain:
         return UNKNOWN, say("The profile is read without the ranges of ops.")
     is_aligned = op.evidence is Evidence.ALIGNED

@@ -296,7 +296,6 @@ def _is_after(name: str, end_ns: Int64, updates_ns: Int64) -> bool:
 
 
 def _updates(data: RollupInput, process: int) -> Int64:
-    """Ends of the updates of the optimizers in a process."""
     ranges = data.ranges
     codes = [row for row, name in enumerate(ranges.names) if name.startswith(_UPDATE)]
     rows = np.isin(ranges.name, codes) & (ranges.process == process)
@@ -304,7 +303,6 @@ def _updates(data: RollupInput, process: int) -> Int64:
 
 
 def _read_work(connection: sqlite3.Connection, store: EventStore) -> _Work:
-    """Kernels and whole graphs."""
     columns = ("process", "api_start", "start", "duration")
     parts = [store.integers(table, columns) for table in ("kernels", "graph_launches")]
     process, launch, start, duration = np.concatenate([np.stack(part) for part in parts], axis=1)

@@ -179,7 +179,6 @@ def _arrow(values: Any) -> pa.Array:
 
 
 def _tables(source: Records, strings: Strings, start: int) -> dict[str, Columns]:
-    """Rows of one process by table."""
     process = int(source.columns[kinds.PROCESS][0]["pid"]) << PID_SHIFT
     device_of = _device_of_context(source)
     found = {

@@ -132,7 +132,6 @@ def _stacked(tables: dict[str, Raw], *columns: str) -> list[Int64]:
 
 
 def _by_table(tables: dict[str, Raw], stacked: Int32) -> dict[str, Int32]:
-    """The rows of each table in a column of all of them."""
     bounds = np.cumsum([len(table["process_id"]) for table in tables.values()])[:-1]
     return dict(zip(tables, np.split(stacked, bounds), strict=True))
 

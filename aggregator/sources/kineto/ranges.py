@@ -226,7 +226,6 @@ def _calls_around(
 
 
 def _classes(own: Int64, names: list[str]) -> Int64:
-    """A number for the class of each module."""
     codes, inverse = np.unique(own, return_inverse=True)
     class_of: dict[str, int] = {}
     numbers = []

@@ -151,8 +151,6 @@ def _clear_missing_sizes(ranges: Ranges, shapes: list[Shapes]) -> None:
 
 @dataclass(frozen=True)
 class _WorkColumns:
-    """Columns that all device work shares."""
-
     api: ApiCalls
     lanes: Lanes
     device_ids: Int64

@@ -50,8 +50,6 @@ _SHIFT: Final = (64 - 8 * np.clip(np.arange(10), 1, 8)).astype(np.uint64)
 
 
 class _Slice(NamedTuple):
-    """Part of the buffer."""
-
     codes: Bytes
     words: npt.NDArray[np.uint64]  # The eight bytes from each position on.
     data: bytes

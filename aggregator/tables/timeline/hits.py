@@ -137,7 +137,6 @@ def _bounds(data: AggregationData, stored: StoredTimeline, iteration: str) -> tu
 
 
 def _labels(data: AggregationData, stored: StoredTimeline, wanted: Selection) -> Bool:
-    """Which labels fulfil the conditions."""
     conditions = list(_conditions(data, wanted))
     return np.array(
         [all(fits(label) for fits in conditions) for label in stored.labels], dtype=bool

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, Q, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from aggregator.options import AggregationRequest
@@ -228,15 +227,9 @@ def check_queue() -> None:
         )
 
 
-Pair: TypeAlias = tuple[str, str]
-"""A client and a profile."""
-Turn: TypeAlias = tuple[int, datetime]
-"""Number of active jobs, and when the last one was sent."""
-
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _NO_TURN = (0, _NEVER)
-_KEPT_S = 1.0
-_simulation: list[tuple[float, dict[str, int]]] = [(0.0, {})]
+"""Number of active jobs, and when the last one was sent."""
 
 
 def next_due(*, is_one_per_database: bool) -> Job | None:
@@ -253,78 +246,42 @@ def next_due(*, is_one_per_database: bool) -> Job | None:
     if is_one_per_database:
         active = Job.objects.filter(state__in=ACTIVE_STATES).exclude(task_id="")
         queued = queued.exclude(database__in=active.values("database"))
-    rows = queued.values_list("client", "profile_id").annotate(oldest=Min("created_at"))
-    waiting = {(client, profile): oldest for client, profile, oldest in rows}
+    pairs = queued.values_list("client", "profile_id")
+    waiting = list(pairs.annotate(oldest=Min("created_at")))
     if not waiting:
         return None
-    served = _served({client for client, _ in waiting})
-    client, profile = _first(waiting, served, _by_client(served))
+    sent = Job.objects.filter(client__in={client for client, *_ in waiting}, sent_at__isnull=False)
+    is_active = Count("id", filter=Q(state__in=ACTIVE_STATES))
+    turns: dict[tuple[str, ...], tuple[int, datetime]] = {}
+    for *pair, count, last in sent.values_list("client", "profile_id").annotate(
+        active=is_active, last=Max("sent_at")
+    ):
+        turns[tuple(pair)] = (count, last)
+        before = turns.get((pair[0],), _NO_TURN)
+        turns[pair[0],] = (before[0] + count, max(before[1], last))
+
+    def turn(row: tuple[str, str, datetime]) -> tuple[object, ...]:
+        return turns.get(row[:1], _NO_TURN), turns.get(row[:2], _NO_TURN), row[2]
+
+    client, profile, _ = min(waiting, key=turn)
     found = queued.filter(client=client, profile_id=profile)
     return found.order_by("created_at", "id").first()
 
 
 def jobs_before(job: Job) -> int:
-    """Return how many of the queued jobs would begin before this one if no others were added.
+    """Return how many queued jobs would begin before this one if no others were added.
 
-    The turns are simulated without the ends of running jobs. The result is kept for a second.
+    Clients take turns, and each of them among its profiles; jobs that end meanwhile change little.
     """
-    made_at, order = _simulation[0]
-    if job.id not in order or time.monotonic() - made_at > _KEPT_S:
-        order = {job_id: turn for turn, job_id in enumerate(_simulated())}
-        _simulation[0] = (time.monotonic(), order)
-    return order.get(job.id, 0)
-
-
-def _simulated() -> Iterator[str]:
-    """Yield the queued jobs in the order in which they will begin."""
-    waiting: dict[Pair, deque[tuple[datetime, str]]] = {}
-    queued = Job.objects.filter(state=JobState.QUEUED).order_by("created_at", "id")
-    yield from queued.exclude(task_id="").order_by("sent_at").values_list("id", flat=True)
-    queued = queued.filter(task_id="")
-    for client, profile, created, job_id in queued.values_list(
-        "client", "profile_id", "created_at", "id"
-    ):
-        waiting.setdefault((client, profile), deque()).append((created, job_id))
-    served = _served({client for client, _ in waiting})
-    by_client = _by_client(served)
-    moment = timezone.now()
-    while waiting:
-        pair = _first({key: jobs[0] for key, jobs in waiting.items()}, served, by_client)
-        yield waiting[pair].popleft()[1]
-        if not waiting[pair]:
-            del waiting[pair]
-        moment += timedelta(microseconds=1)
-        by_client[pair[0]] = (by_client.get(pair[0], _NO_TURN)[0], moment)
-        served[pair] = (served.get(pair, _NO_TURN)[0], moment)
-
-
-def _first(
-    oldest: Mapping[Pair, Any], served: Mapping[Pair, Turn], by_client: Mapping[str, Turn]
-) -> Pair:
-    """Return the client and profile that are due; ``oldest`` has the oldest job of each."""
-    return min(
-        oldest,
-        key=lambda pair: (
-            by_client.get(pair[0], _NO_TURN),
-            served.get(pair, _NO_TURN),
-            oldest[pair],
-        ),
-    )
-
-
-def _by_client(served: Mapping[Pair, Turn]) -> dict[str, Turn]:
-    """Return the turns of each client, all profiles together."""
-    found: dict[str, Turn] = {}
-    for (client, _), (running, last) in served.items():
-        before = found.get(client, _NO_TURN)
-        found[client] = (before[0] + running, max(before[1], last))
-    return found
-
-
-def _served(clients: set[str]) -> dict[Pair, Turn]:
-    rows = (
-        Job.objects.filter(client__in=clients, sent_at__isnull=False)
-        .values_list("client", "profile_id")
-        .annotate(active=Count("id", filter=Q(state__in=ACTIVE_STATES)), last=Max("sent_at"))
-    )
-    return {(client, profile): (active, last) for client, profile, active, last in rows}
+    queued = Job.objects.filter(state=JobState.QUEUED)
+    order = list(queued.exclude(task_id="").order_by("sent_at").values_list("id", flat=True))
+    turn = Window(RowNumber(), partition_by=["client", "profile_id"], order_by=["created_at", "id"])
+    waiting = queued.filter(task_id="").annotate(turn=turn).order_by("turn", "created_at", "id")
+    active = Job.objects.filter(state__in=ACTIVE_STATES).exclude(task_id="")
+    turns = Counter(active.values_list("client", flat=True))
+    places: list[tuple[int, int, str]] = []
+    for job_id, client in waiting.values_list("id", "client"):
+        turns[client] += 1
+        places.append((turns[client], len(places), job_id))
+    order += [job_id for *_, job_id in sorted(places)]
+    return order.index(job.id) if job.id in order else 0

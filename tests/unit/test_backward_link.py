@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.correlate.backward import link_forward, occurrence_numbers
+from aggregator.correlate.range_tree import outermost_wrappers
+from aggregator.frameworks.meaning import RangeKind
 
 # (process, seq, start, is_node): few values, so that numbers and processes coincide often.
 ROWS = st.lists(
@@ -69,3 +74,12 @@ def test_occurrence_numbers(pairs: list[tuple[int, int]]) -> None:
     columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     found = occurrence_numbers(columns[:, 0], columns[:, 1])
     assert found.tolist() == [pairs[:row].count(pair) for row, pair in enumerate(pairs)]
+
+
+def test_the_first_range_of_a_profile_may_be_the_outermost_wrapper() -> None:
+    kinds = [RangeKind.WRAPPER, RangeKind.WRAPPER, RangeKind.OP, RangeKind.OP, RangeKind.OP]
+    tree: Any = SimpleNamespace(kind=np.array(kinds))
+    # 0 has 1, which has 2; 3, in no wrapper, has 4.
+    inner, around = np.array([1, 2, 4]), np.array([0, 1, 3])
+
+    assert outermost_wrappers(tree, inner, around).tolist() == [0, 0, -1]

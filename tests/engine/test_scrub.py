@@ -125,3 +125,36 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(OSError, match="full"):
         scrub(source, tmp_path / "clean.sqlite")
     assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER evil BEFORE UPDATE ON StringIds BEGIN DELETE FROM NVTX_EVENTS; END",
+        "CREATE INDEX evil ON StringIds (hex(value))",
+        "CREATE INDEX evil ON StringIds (value) WHERE length(value) > 3",
+    ],
+)
+def test_an_export_in_which_a_change_runs_something_is_refused(
+    statement: str, tmp_path: Path
+) -> None:
+    source, target = export(tmp_path), tmp_path / "clean.sqlite"
+    with closing(sqlite3.connect(source)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+    with pytest.raises(ProfileError, match="trigger or an index that computes"):
+        scrub(source, target)
+
+    assert not target.exists()
+
+
+def test_a_plain_index_is_copied(tmp_path: Path) -> None:
+    source, target = export(tmp_path), tmp_path / "clean.sqlite"
+    with closing(sqlite3.connect(source)) as connection:
+        connection.execute("CREATE INDEX fine ON StringIds (value)")
+        connection.commit()
+
+    scrub(source, target)
+
+    assert target.exists()

@@ -24,7 +24,7 @@ from aggregator.sources.formats import (
 )
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.schema import Schema
-from aggregator.system.sqlite_uri import connect_read_only, is_full, lenient_text
+from aggregator.system.sqlite_uri import SchemaLimitError, connect_read_only, is_full, lenient_text
 from aggregator.system.temporary_files import publish, remove_leftovers, temporary_name
 from aggregator.texts import say
 
@@ -94,6 +94,7 @@ def scrub(
             with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
                 connection.text_factory = lenient_text
                 connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA ignore_check_constraints = ON")
                 # What is removed is overwritten with zeros, so the copy needs no second one.
                 connection.execute("PRAGMA secure_delete = ON")
                 connection.execute("BEGIN")
@@ -111,9 +112,20 @@ def scrub(
     return result
 
 
+_RUNS_AT_CHANGES: Final = """
+SELECT name FROM sqlite_master WHERE type = 'trigger'
+UNION ALL
+SELECT i.name
+FROM sqlite_master AS m, pragma_index_list(m.name) AS i, pragma_index_xinfo(i.name) AS c
+WHERE m.type = 'table' AND (i.partial OR c.cid = -2)
+"""
+
+
 def _copy(source: Path, target: Path) -> None:
-    """Write a copy without free pages."""
+    """Write a copy without free pages, of a file in which a change runs nothing."""
     with closing(connect_read_only(source)) as connection:
+        if connection.execute(_RUNS_AT_CHANGES).fetchone():
+            raise SchemaLimitError("it holds a trigger or an index that computes")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2**31 - 1)  # as long as SQLite takes
         connection.execute("PRAGMA query_only = OFF")
         connection.execute("VACUUM INTO ?", (str(target),))

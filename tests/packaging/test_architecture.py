@@ -57,7 +57,7 @@ def test_every_package_says_what_it_holds_and_where_to_start() -> None:
         assert [name for name in named if not (readme.parent / name).exists()] == []
 
 
-ENTRY_POINTS = {"profiler_cli.commands", "viewer.api", "viewer.api.serializers"}
+ENTRY_POINTS = {"profiler_cli.commands", "viewer.api", "viewer.api.replies"}
 """Packages of modules that are run by one other: a command, a URL, a view."""
 STANDING_ALONE = {
     "aggregator.answers.figures": "an answer, which the registry names as text",

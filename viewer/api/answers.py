@@ -11,9 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.answers.registry import ANSWERS, Answer, Parameter
-from viewer.api.schema import DOMAIN, ResourceView, query
+from viewer.api.schema import DOMAIN, ResourceView, query, reply
 from viewer.api.scope import open_event_scope, open_scope, timeline_folder
-from viewer.api.structs import reference
 
 
 class AnswerView(ResourceView):
@@ -32,7 +31,7 @@ class AnswerView(ResourceView):
 
     def replies(self) -> Any:
         """The struct of the answer."""
-        return {200: reference(self.answer.reply)}
+        return reply(self.answer.reply)
 
     def description(self) -> str:
         """The words of the function."""

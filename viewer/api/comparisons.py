@@ -35,16 +35,18 @@ from aggregator.tables.in_memory_table import query_records
 from aggregator.tables.plotly import Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
-from viewer.api.schema import ResourceView, list_parameters, page_of, query
-from viewer.api.scope import environment, open_profile, registry
-from viewer.api.serializers.comparisons import (
-    CompareModulesSerializer,
-    ComparisonSerializer,
-    ComparisonSummarySerializer,
-    HistorySerializer,
-    NumberedCompareRowSerializer,
-    RowSamplesSerializer,
+from viewer.api.replies.comparisons import (
+    CompareModules,
+    ComparisonSummary,
+    History,
+    NumberedCompareRow,
+    RowSamples,
 )
+from viewer.api.replies.comparisons import (
+    Comparison as ComparisonReply,
+)
+from viewer.api.schema import ResourceView, list_parameters, page_of, query, reply
+from viewer.api.scope import environment, open_profile, registry
 from viewer.api.structs import reference
 from viewer.profiles.registry import ServedProfile
 from viewer.profiles.summary import describe
@@ -64,7 +66,7 @@ class CompareView(ResourceView):
 
     query_names = ("base", "new")
 
-    @extend_schema(parameters=list(_SIDES), responses=ComparisonSerializer)
+    @extend_schema(parameters=list(_SIDES), responses=reply(ComparisonReply))
     def get(self, request: Request) -> Response:
         """The whole comparison, as ``dlprof compare --format=json`` writes it."""
         return Response(to_document(_comparison(request)))
@@ -75,7 +77,7 @@ class CompareSummaryView(ResourceView):
 
     query_names = ("base", "new")
 
-    @extend_schema(parameters=list(_SIDES), responses=ComparisonSummarySerializer)
+    @extend_schema(parameters=list(_SIDES), responses=reply(ComparisonSummary))
     def get(self, request: Request) -> Response:
         """Both sides, the difference with its doubt, classes, causes and set-up."""
         found = to_document(_comparison(request))
@@ -89,7 +91,7 @@ class CompareRowsView(ResourceView):
 
     @extend_schema(
         parameters=[*_SIDES, *list_parameters(COMPARE_ROWS)],
-        responses=page_of(NumberedCompareRowSerializer),
+        responses=page_of("NumberedCompare", reference(NumberedCompareRow)),
     )
     def get(self, request: Request) -> Response:
         """Rows that pass the filters, in order; by default the largest difference first."""
@@ -118,7 +120,7 @@ class CompareModulesView(ResourceView):
 
     query_names = ("base", "new")
 
-    @extend_schema(parameters=list(_SIDES), responses=CompareModulesSerializer)
+    @extend_schema(parameters=list(_SIDES), responses=reply(CompareModules))
     def get(self, request: Request) -> Response:
         """Sums of the rows below each path; those too small to be drawn are left out."""
         return Response({"modules": module_sums(_comparison(request))})
@@ -135,7 +137,7 @@ class CompareFigureView(ResourceView):
             query("row", "Of the figure ``row``: number of the row, from 0.", "integer", default=0),
             query("theme", "Colors.", enum=list(Theme), default=Theme.LIGHT),
         ],
-        responses={200: reference(Figure)},
+        responses=reply(Figure),
     )
     def get(self, request: Request, name: str) -> Response:
         """Traces and layout, as Plotly draws them."""
@@ -156,7 +158,7 @@ class CompareMemoryView(ResourceView):
             query("base", "Profile of the base; @AGGREGATION is ignored.", required=True),
             query("new", "Profile of the new side, likewise.", required=True),
         ],
-        responses={200: reference(MemoryDifferences)},
+        responses=reply(MemoryDifferences),
     )
     def get(self, request: Request) -> Response:
         """For each GPU that both record: its peaks by kind and by module and op.
@@ -176,7 +178,7 @@ class CompareRowView(ResourceView):
 
     @extend_schema(
         parameters=[*_SIDES, query("row", "Number of the row, from 0.", "integer", required=True)],
-        responses=RowSamplesSerializer,
+        responses=reply(RowSamples),
     )
     def get(self, request: Request) -> Response:
         """The times of the row in every iteration, one list per capture."""
@@ -204,7 +206,7 @@ class HistoryView(ResourceView):
                 "come from the same command.",
             ),
         ],
-        responses=HistorySerializer,
+        responses=reply(History),
     )
     def get(self, request: Request) -> Response:
         """Step, classes and ops of each profile, by date, and where they changed."""

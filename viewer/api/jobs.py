@@ -14,8 +14,9 @@ from aggregator.tables.in_memory_table import RECORDS, query_records
 from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import TableSpec, choice, identifier, number, real, text
 from aggregator.texts import say
-from viewer.api.schema import ResourceView, list_parameters, page_of, query
-from viewer.api.serializers.jobs import JobSerializer
+from viewer.api.replies.jobs import Job as JobReply
+from viewer.api.schema import ResourceView, list_parameters, page_of, query, reply
+from viewer.api.structs import reference
 from viewer.jobs import service
 from viewer.jobs.presentation import SUMMARY, present, summary
 from viewer.jobs.service import jobs_before
@@ -54,7 +55,7 @@ class JobsView(ResourceView):
 
     @extend_schema(
         parameters=[query("state", "State.", enum=list(JobState.values)), *list_parameters(JOBS)],
-        responses=page_of(JobSerializer),
+        responses=page_of("Job", reference(JobReply)),
     )
     def get(self, request: Request) -> Response:
         """Jobs that pass the filters."""
@@ -85,7 +86,7 @@ def _page(query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, list[Job]]:
 class JobView(ResourceView):
     """One job."""
 
-    @extend_schema(responses=JobSerializer)
+    @extend_schema(responses=reply(JobReply))
     def get(self, request: Request, job: str) -> Response:
         """State and progress of the job."""
         found = service.find(job)
@@ -98,7 +99,7 @@ class CancelJobView(ResourceView):
 
     http_method_names = ["post", "options"]
 
-    @extend_schema(responses={202: JobSerializer})
+    @extend_schema(responses={202: reference(JobReply)})
     def post(self, request: Request, job: str) -> Response:
         """Ask the job to stop; a job that waits is cancelled at once."""
         return _accepted(service.cancel(_checked(request, job)))
@@ -109,7 +110,7 @@ class RetryJobView(ResourceView):
 
     http_method_names = ["post", "options"]
 
-    @extend_schema(responses={202: JobSerializer})
+    @extend_schema(responses={202: reference(JobReply)})
     def post(self, request: Request, job: str) -> Response:
         """Queue the job again."""
         return _accepted(service.retry(_checked(request, job)))

@@ -33,15 +33,16 @@ from viewer.api.bodies import (
     NewUploadSerializer,
     ProfileChangeSerializer,
 )
-from viewer.api.schema import ResourceView, list_parameters, page_of, row, table_page
-from viewer.api.scope import environment, open_profile, registry
-from viewer.api.serializers.jobs import JobSerializer
-from viewer.api.serializers.profiles import (
-    ProfileItemSerializer,
-    ProfileSerializer,
-    RemovedProfileSerializer,
-    UploadSerializer,
+from viewer.api.replies.jobs import Job as JobReply
+from viewer.api.replies.profiles import (
+    Profile,
+    ProfileItem,
+    RemovedProfile,
+    Upload,
 )
+from viewer.api.schema import ResourceView, list_parameters, page_of, reply, row, table_page
+from viewer.api.scope import environment, open_profile, registry
+from viewer.api.structs import reference
 from viewer.errors import ViewerError
 from viewer.jobs.addition import add_profile
 from viewer.jobs.presentation import present
@@ -90,7 +91,8 @@ class ProfilesView(ResourceView):
     query_names = None
 
     @extend_schema(
-        parameters=list(list_parameters(PROFILES)), responses=page_of(ProfileItemSerializer)
+        parameters=list(list_parameters(PROFILES)),
+        responses=page_of("ProfileItem", reference(ProfileItem)),
     )
     def get(self, request: Request) -> Response:
         """One item per database; the item of one that cannot be opened has the error."""
@@ -102,7 +104,8 @@ class ProfilesView(ResourceView):
         return Response(list_reply(query, count, [items[item_id] for item_id in ids]))
 
     @extend_schema(
-        request=NewProfileSerializer, responses={201: ProfileItemSerializer, 202: JobSerializer}
+        request=NewProfileSerializer,
+        responses={201: reference(ProfileItem), 202: reference(JobReply)},
     )
     def post(self, request: Request) -> Response:
         """Add a file: one that was uploaded, or one in a folder that may be registered from.
@@ -123,13 +126,13 @@ class ProfileView(ResourceView):
 
     http_method_names = ["get", "patch", "delete", "head", "options"]
 
-    @extend_schema(responses=ProfileSerializer)
+    @extend_schema(responses=reply(Profile))
     def get(self, request: Request, profile: str) -> Response:
         """Everything about the profile that no aggregation changes."""
         with open_profile(profile) as (served, database):
             return Response(describe_fully(served, database))
 
-    @extend_schema(request=ProfileChangeSerializer, responses=ProfileItemSerializer)
+    @extend_schema(request=ProfileChangeSerializer, responses=reply(ProfileItem))
     def patch(self, request: Request, profile: str) -> Response:
         """Rename the profile; the file is not changed."""
         name = ProfileChangeSerializer.read(request)["name"]
@@ -137,7 +140,7 @@ class ProfileView(ResourceView):
         item = describe(registry().get(profile), time_limit_s=environment().query_timeout_s)
         return Response(item)
 
-    @extend_schema(responses={200: RemovedProfileSerializer})
+    @extend_schema(responses=reply(RemovedProfile))
     def delete(self, request: Request, profile: str) -> Response:
         """Remove it from the list; a file is deleted only if the viewer stored it."""
         names, is_unlisted = storage.remove(profile, registry().find(profile))
@@ -162,7 +165,7 @@ class AggregationsView(ResourceView):
                 item["created_at"] = iso_time(item["created_at"], database)
         return Response(page)
 
-    @extend_schema(request=NewAggregationSerializer, responses={202: JobSerializer})
+    @extend_schema(request=NewAggregationSerializer, responses={202: reference(JobReply)})
     def post(self, request: Request, profile: str) -> Response:
         """Queue a job that adds an aggregation."""
         with open_profile(profile) as (served, database):
@@ -178,7 +181,7 @@ class AggregationView(ResourceView):
 
     http_method_names = ["patch", "delete", "options"]
 
-    @extend_schema(request=AggregationChangeSerializer, responses=row(AGGREGATIONS))
+    @extend_schema(request=AggregationChangeSerializer, responses={200: row(AGGREGATIONS)})
     def patch(self, request: Request, profile: str, aggregation: int) -> Response:
         """Name the aggregation, or open the profile with it."""
         wanted = AggregationChangeSerializer.read(request)
@@ -275,7 +278,7 @@ class UploadsView(ResourceView):
     @extend_schema(
         parameters=[NewUploadSerializer],
         request={UPLOAD_TYPE: bytes},
-        responses={201: UploadSerializer},
+        responses={201: reference(Upload)},
     )
     def post(self, request: Request) -> Response:
         """Send a file; its size is the Content-Length."""

@@ -1,4 +1,4 @@
-"""The base of all views, and the OpenAPI document: derived from serializers and tables."""
+"""The base of all views, and the OpenAPI document: derived from structs and tables."""
 
 from __future__ import annotations
 
@@ -9,22 +9,13 @@ from collections.abc import Container, Iterable, Iterator
 from itertools import chain, count
 from typing import Any, ClassVar, cast
 
+import msgspec
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import force_instance
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
-from rest_framework.serializers import (
-    BooleanField,
-    CharField,
-    Field,
-    FloatField,
-    IntegerField,
-    Serializer,
-)
 from rest_framework.views import APIView
 
-from aggregator.answers.gpu_memory import MemoryDifferences
-from aggregator.answers.registry import ANSWERS
 from aggregator.errors import InvalidValueError
 from aggregator.tables.declared.addresses import TABLES
 from aggregator.tables.declared.kernels import ITERATION_OP_KERNELS
@@ -32,8 +23,8 @@ from aggregator.tables.request import DEFAULT_PAGE_SIZE, PAGE_SIZES, check_param
 from aggregator.tables.spec import OPERATORS, Column, Kind, ObjectSpec, TableSpec
 from aggregator.texts import say
 from viewer.api.bodies import Body
-from viewer.api.serializers.shared import UnknownField
-from viewer.api.structs import components
+from viewer.api.replies.shared import Error
+from viewer.api.structs import Schema, components, made, reference
 
 
 class ResourceView(APIView):
@@ -79,14 +70,11 @@ _OPERATOR_TEXTS = {
     "startswith": "Starts with the text.",
     "in": "One of the values, separated by commas.",
 }
-_FIELDS: dict[str, type[Field[Any, Any, Any, Any]]] = {
-    "string": CharField,
-    "integer": IntegerField,
-    "number": FloatField,
-    "boolean": BooleanField,
+UNKNOWN = {
+    "type": "object",
+    "additionalProperties": {"type": "string"},
+    "description": "Why a field is null, by the field's name; * stands for all of them.",
 }
-SerializerClass = type[Serializer[Any]]
-_serializers: dict[str, SerializerClass] = {}
 
 
 def query(
@@ -103,30 +91,39 @@ DOMAIN = query("domain", "NVTX domain; the default domain if left out.")
 # --- schemas of tables and objects ----------------------------------------------------------------
 
 
-class Page(Serializer[Any]):
-    """The shape of every list."""
-
-    count = IntegerField(help_text="Number of rows that pass the filters, on all pages.")
-    page = IntegerField()
-    page_size = IntegerField()
-    ordering = CharField(help_text="As requested; ties are ordered by the row's key.")
-
-
-def page_of(item: SerializerClass) -> SerializerClass:
-    """One page of a list of items."""
-    name = item.__name__.removesuffix("Serializer").removesuffix("Row")
-    return _serializer(f"{name}Page", Page, {"results": item(many=True)})
-
-
-def table_page(spec: TableSpec) -> SerializerClass:
-    """One page of a table."""
-    name = _camel(spec.name)
-    more = {"results": row(spec)(many=True), "unknown": UnknownField()}
-    return _serializer(f"{name}Page", Page, more)
+_PAGE: dict[str, Schema] = {
+    "count": {
+        "type": "integer",
+        "description": "Number of rows that pass the filters, on all pages.",
+    },
+    "page": {"type": "integer"},
+    "page_size": {"type": "integer"},
+    "ordering": {
+        "type": "string",
+        "description": "As requested; ties are ordered by the row's key.",
+    },
+}
 
 
-def row(spec: TableSpec, *, with_reasons: bool = False) -> SerializerClass:
-    """One row of a table.
+def reply(struct: type[msgspec.Struct]) -> dict[int, Schema]:
+    """Return a struct as the reply of an operation."""
+    return {200: reference(struct)}
+
+
+def page_of(name: str, item: Schema, **more: Schema) -> dict[int, Schema]:
+    """Return one page of a list of items as the reply of an operation."""
+    results = {"type": "array", "items": item}
+    fields = {**_PAGE, "results": results, **more}
+    return {200: made(f"{name}Page", fields, description="The shape of every list.")}
+
+
+def table_page(spec: TableSpec) -> dict[int, Schema]:
+    """Return one page of a table as the reply of an operation."""
+    return page_of(_camel(spec.name), row(spec), unknown=UNKNOWN)
+
+
+def row(spec: TableSpec, *, with_reasons: bool = False) -> Schema:
+    """Return one row of a table.
 
     Any value but the key may be null: an older database may not hold it.
 
@@ -134,35 +131,31 @@ def row(spec: TableSpec, *, with_reasons: bool = False) -> SerializerClass:
         spec: The table.
         with_reasons: Whether the row is a reply of its own, with the reasons of what is null.
     """
-    fields: dict[str, Field[Any, Any, Any, Any]] = {
-        column.name: _field(
+    fields = {
+        column.name: _leaf(
             _type(column),
             column.description,
             nullable=column.nullable or column.name not in spec.key,
         )
         for column in spec.columns
     }
-    return _serializer(
-        f"{_camel(spec.name)}Row",
-        Serializer,
-        fields | ({"unknown": UnknownField()} if with_reasons else {}),
-    )
+    more = {"unknown": UNKNOWN} if with_reasons else {}
+    return made(f"{_camel(spec.name)}Row", fields | more)
 
 
-def object_of(spec: ObjectSpec) -> SerializerClass:
-    """An object of an aggregation; a dot in a field's name makes a nested object."""
-    fields: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
+def object_of(spec: ObjectSpec) -> dict[int, Schema]:
+    """Return an object of an aggregation; a dot in a field's name makes a nested object."""
+    name = _camel(spec.name)
+    fields: dict[str, Schema] = {}
+    nested: dict[str, dict[str, Schema]] = {}
     for field in spec.fields:
         head, _, tail = field.name.partition(".")
-        leaf = _field(field.type, field.description)
+        leaf = _leaf(field.type, field.description)
         if tail:
             nested.setdefault(head, {})[tail] = leaf
         fields[head] = leaf
-    name = _camel(spec.name)
-    for head, inner in nested.items():
-        fields[head] = _serializer(f"{name}{_camel(head)}", Serializer, inner)()
-    return _serializer(name, Serializer, fields | {"unknown": UnknownField()})
+    fields |= {head: made(f"{name}{_camel(head)}", inner) for head, inner in nested.items()}
+    return {200: made(name, fields | {"unknown": UNKNOWN})}
 
 
 def list_parameters(spec: TableSpec) -> Iterator[OpenApiParameter]:
@@ -193,8 +186,9 @@ def selection_parameters(spec: TableSpec) -> Iterator[OpenApiParameter]:
             yield query(name, f"{column.description} {_OPERATOR_TEXTS[operator]}", kind)
 
 
-def _field(kind: str, description: str, *, nullable: bool = True) -> Field[Any, Any, Any, Any]:
-    return _FIELDS[kind](help_text=description, allow_null=nullable)
+def _leaf(kind: str, description: str, *, nullable: bool = True) -> Schema:
+    form = {"format": "double"} if kind == "number" else {}
+    return {"type": [kind, "null"] if nullable else kind, "description": description, **form}
 
 
 def _type(column: Column) -> str:
@@ -207,15 +201,6 @@ def _type(column: Column) -> str:
             return "integer"
         case _:
             return "string"
-
-
-def _serializer(
-    name: str, base: SerializerClass, fields: dict[str, Field[Any, Any, Any, Any]]
-) -> SerializerClass:
-    """A serializer class; the same one for the same name, for it is one component."""
-    if name not in _serializers:
-        _serializers[name] = type(name, (base,), {"__doc__": "", **fields})
-    return _serializers[name]
 
 
 def _camel(name: str) -> str:
@@ -284,20 +269,20 @@ class ResourceSchema(AutoSchema):
         return cast("ResourceView", self.view)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
-        # Lists have an envelope of their own, which their serializers describe.
+        # Lists have an envelope of their own, which their schemas describe.
         return False
 
 
 def finish(result: dict[str, Any], **_: object) -> dict[str, Any]:
     """Add error replies and the columns of the page's tables; share equal parameters."""
-    error = {"$ref": "#/components/schemas/Error"}
+    error = reference(Error)
     body = {"type": "object", "properties": {"error": error}, "required": ["error"]}
     reply = {"content": {"application/json": {"schema": body}}, "description": ""}
     for operations in result["paths"].values():
         for operation in operations.values():
             operation["responses"] |= {"4XX": reply, "5XX": reply}
     schemas = result["components"]["schemas"]
-    schemas |= components((*(answer.reply for answer in ANSWERS.values()), MemoryDifferences))
+    schemas |= components()
     for spec in TABLES.values():
         if not spec.lead or spec is ITERATION_OP_KERNELS:
             continue

@@ -1,26 +1,35 @@
-"""Structs of replies as components of the OpenAPI document."""
+"""Components of the OpenAPI document: structs of replies, and schemas made of declared tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
+Schema = dict[str, Any]
 _COMPONENT: Final = "#/components/schemas/{name}"
 _NULL: Final = {"type": "null"}
+_structs: Final[dict[str, type[msgspec.Struct]]] = {}
+_made: Final[dict[str, Schema]] = {}
 
 
-def reference(reply: type[msgspec.Struct]) -> dict[str, Any]:
+def reference(reply: type[msgspec.Struct]) -> Schema:
     """Return a reference to the component of a struct."""
+    _structs[reply.__name__] = reply
     return {"$ref": _COMPONENT.format(name=reply.__name__)}
 
 
-def components(replies: Iterable[type[msgspec.Struct]]) -> dict[str, Any]:
-    """Return the components of structs and of the structs in them."""
-    _, found = msgspec.json.schema_components(replies, ref_template=_COMPONENT)
+def made(name: str, fields: dict[str, Schema], **more: str) -> Schema:
+    """Return a reference to a component that is an object of some fields."""
+    _made[name] = {"type": "object", "properties": fields, "required": sorted(fields), **more}
+    return {"$ref": _COMPONENT.format(name=name)}
+
+
+def components() -> dict[str, Schema]:
+    """Return the components that were referred to, and the structs in them."""
+    _, found = msgspec.json.schema_components(_structs.values(), ref_template=_COMPONENT)
     enumerations = {name: schema for name, schema in found.items() if "enum" in schema}
-    return {
+    return _made | {
         name: _tidy(schema | {"required": _always(schema)}, enumerations)
         for name, schema in found.items()
         if name not in enumerations
@@ -34,7 +43,7 @@ def _always(schema: dict[str, Any]) -> list[str]:
 
 
 def _tidy(schema: Any, enumerations: dict[str, Any]) -> Any:
-    """Write a schema as serializers are described: nullable types in short, choices in place."""
+    """Write a schema in short: a nullable type as a list of types, choices in place."""
     if isinstance(schema, list):
         return [_tidy(part, enumerations) for part in schema]
     if not isinstance(schema, dict):
@@ -49,10 +58,13 @@ def _tidy(schema: Any, enumerations: dict[str, Any]) -> Any:
         tidy["properties"] = {name: _tidy(field, enumerations) for name, field in fields.items()}
     if tidy.get("type") == "number":
         tidy["format"] = "double"
+    if "enum" in tidy:
+        tidy["type"] = "string"
     choices = tidy.pop("anyOf", [])
-    (known, *others) = [choice for choice in choices if choice != _NULL] or [{}]
-    if len(choices) - len(others) < 2:
-        return tidy if not choices else tidy | {"anyOf": choices}
-    if "type" in known and "enum" not in known:
-        return tidy | known | {"type": [known["type"], "null"]}
-    return tidy | {"oneOf": [known, _NULL]}
+    if not choices:
+        return tidy
+    simple = [choice for choice in choices if "type" in choice and "enum" not in choice]
+    if len(simple) == len(choices):
+        parts = {key: part for choice in choices for key, part in choice.items()}
+        return parts | tidy | {"type": [choice["type"] for choice in choices]}
+    return tidy | {"oneOf": choices}

@@ -42,7 +42,7 @@ class OpView(ResourceView):
 
     query_names = ("domain",)
 
-    @extend_schema(parameters=[DOMAIN], responses=row(OP_DETAIL, with_reasons=True))
+    @extend_schema(parameters=[DOMAIN], responses={200: row(OP_DETAIL, with_reasons=True)})
     def get(self, request: Request, **parts: Any) -> Response:
         """The row of the ops table, and the statistics that the table leaves out."""
         with open_scope(request, parts) as scope:

@@ -21,16 +21,18 @@ from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import Column, TableSpec
 from aggregator.tables.sql import distinct_values, iter_all
 from aggregator.texts import say
+from viewer.api.replies.shared import DistinctValues, Export
 from viewer.api.schema import (
     DOMAIN,
     ResourceView,
     list_parameters,
     query,
+    reply,
     selection_parameters,
     table_page,
 )
 from viewer.api.scope import Scope, environment, open_event_scope, open_scope
-from viewer.api.serializers.shared import DistinctValuesSerializer, ExportSerializer
+from viewer.api.structs import reference
 from viewer.errors import ViewerError
 from viewer.exports.formats import FORMATS
 
@@ -84,7 +86,7 @@ class DistinctView(ResourceView):
 
     def replies(self) -> Any:
         """Values with their counts."""
-        return DistinctValuesSerializer
+        return reply(DistinctValues)
 
     def get(self, request: Request, **parts: Any) -> Response:
         """Values among the rows that pass the filters, most frequent first."""
@@ -117,7 +119,7 @@ class ExportView(ResourceView):
     def replies(self) -> Any:
         """A file of each format; JSON is one document with the rows."""
         return {
-            (200, form.content_type.partition(";")[0]): ExportSerializer if name == "json" else str
+            (200, form.content_type.partition(";")[0]): reference(Export) if name == "json" else str
             for name, form in FORMATS.items()
         }
 

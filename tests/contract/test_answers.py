@@ -67,7 +67,7 @@ def test_the_command_has_an_option_for_every_change(capsys: pytest.CaptureFixtur
     assert [name for name in CHANGES if f"--{name.replace('_', '-')}" not in text] == []
 
 
-def test_assistants_are_told_every_change() -> None:
+def test_a_tool_describes_every_change() -> None:
     tools = asyncio.run(make_server(Profiles({}, "")).list_tools())
     (what_if,) = (tool for tool in tools if tool.name == "what_if")
     text = what_if.input_schema["properties"]["changes"]["description"]

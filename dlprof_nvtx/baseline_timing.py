@@ -303,8 +303,9 @@ class Reference:
         if steps >= LEAST_STEPS and all_ns >= MOST_NS:
             return True
         if may_end_soon:
-            most = UNKNOWN_LOOP_STEPS
-            if passed_ns < UNKNOWN_LOOP_NS:
+            # More are timed after the window: a loop of a dozen steps shall be recorded at all.
+            most = LEAST_STEPS if WINDOWS.is_active else UNKNOWN_LOOP_STEPS
+            if passed_ns < UNKNOWN_LOOP_NS and not WINDOWS.is_active:
                 most = max(most, UNKNOWN_LOOP_MOST - self.found)
             return steps >= min(self.wanted, most)
         if steps < self.wanted or passed_ns < LEAST_NS:

@@ -54,7 +54,8 @@ class RecordedPart:
     @property
     def note(self) -> str:
         """One sentence on what was recorded; empty if it is the whole run, or unknown."""
-        if not self.is_part:
+        lacks_steps = (self.recorded_steps or 0) < (self.steps or 0)
+        if not self.is_part and not lacks_steps:
             return ""
         values = {"windows": windows_text(self), "recorded": f"{self.recorded_ns / 1e9:.1f}"}
         run = None if self.run_ns is None else f"{self.run_ns / 1e9:.1f}"

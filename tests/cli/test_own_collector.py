@@ -275,6 +275,18 @@ def test_profiler_of_the_script_is_given_way_to(bench: Bench) -> None:
     assert bench.rows(ended_by) == [("detach",), ("end",)]
 
 
+def test_loop_of_a_dozen_steps_is_a_profile_that_says_what_it_holds(bench: Bench) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    script = TRAINING.partition("train(70)")[0] + "train(12)"
+    done = bench.run(script, "--collector=cupti")
+    assert done.returncode == 0, done.stderr
+    ((steps, recorded),) = bench.rows('SELECT steps, "recordedSteps" FROM DLPROF_LOOPS')
+    assert 3 <= recorded < steps <= 12
+    assert bench.rows("SELECT ended_by FROM DLPROF_WINDOW") == [("end",)]
+    assert f"Recorded {recorded} of {steps} steps, " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [

@@ -514,6 +514,25 @@ def test_windows_of_all_ranks_end_with_the_same_step(
         assert min(long, WINDOW_STEPS) - 2 <= recorded <= windows.MANY_STEPS + windows.SOME_STEPS
 
 
+def test_rank_that_ends_early_keeps_no_other_from_its_window(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(agreement.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(agreement, "has_ranks", lambda: True)
+    bench = Ranks(None)
+    for name, value in (("time", bench), ("collector", bench), ("IDLE_CHECK_S", 60.0)):
+        monkeypatch.setattr(windows, name, value)
+    ranks = [Rank(bench, 12, 60_000_000 + at * 500_000) for at in range(3)]
+    for number in range(150):
+        for rank in ranks[: 2 if number >= 30 else 3]:
+            rank.step()
+    assert ranks[0].calls == ranks[1].calls
+    assert [what for what, _ in ranks[0].calls] == ["detach"]
+    bench.running = ranks[2]
+    (window,) = ranks[2].windows.windows()
+    assert (window["steps"], window["ended_by"]) == (17, "end")
+
+
 def test_ranks_record_another_window_together(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

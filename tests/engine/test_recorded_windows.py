@@ -115,8 +115,19 @@ def test_without_a_loop_each_window_is_an_interval(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_recorded_to_its_end_is_no_part(tmp_path: Path) -> None:
-    found = analyze(windows(ended_by="end"), tmp_path)
+    trace = windows(ended_by="end")
+    (loop,) = trace.tables["DLPROF_LOOPS"]
+    loop["steps"] = loop["recordedSteps"]
+    found = analyze(trace, tmp_path)
     query = "SELECT recorded_windows, recorded_note FROM view_recorded_part WHERE aggr_id = 1"
     assert found.query(query) == [(2, None)]
+    notes = "SELECT steady_note FROM view_performance_summary WHERE is_steady"
+    assert "the end of the program (iteration" in found.query(notes)[0][0]
+
+
+def test_a_run_that_ends_in_its_window_says_how_many_steps_it_lacks(tmp_path: Path) -> None:
+    found = analyze(windows(ended_by="end"), tmp_path)
+    ((note,),) = found.query("SELECT recorded_note FROM view_recorded_part WHERE aggr_id = 1")
+    assert note.startswith("recorded 24 of 1,000 steps, ")
     notes = "SELECT steady_note FROM view_performance_summary WHERE is_steady"
     assert "the end of the program (iteration" in found.query(notes)[0][0]

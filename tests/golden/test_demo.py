@@ -86,7 +86,7 @@ def test_the_step_without_profiling_is_that_of_the_programs_own_clock(
     assert corrected_ns == pytest.approx(bare_ns, rel=0.05)
 
 
-def test_the_recorded_part_of_the_run_is_told(demo: sqlite3.Connection) -> None:
+def test_the_recorded_part_of_the_run_is_stored(demo: sqlite3.Connection) -> None:
     windows = demo.execute("SELECT ended_by FROM view_windows").fetchall()
     assert windows == [("detach",)]
     ((recorded, steps),) = demo.execute(

@@ -64,12 +64,14 @@ class StepScale:
         ]
 
     def saving_ns(self, profile: ReplayedProfile, found: Prediction) -> int | None:
-        """Return what a step is known to save; None: profiling may have made all of it.
+        """Return what a step is known to save; None: profiling may have made all, or no step is.
 
         Args:
             profile: The replay.
             found: Its answer to the change.
         """
+        if profile.steps.is_whole:  # No step was replayed, but all of the profile.
+            return None
         saved = round(self.typical_ns(profile.measured_ns) - self._replayed_ns(found))
         if self.basis != "profiled":
             saved = min(saved, self.step_ns)
@@ -110,7 +112,7 @@ def read_scale(
         return StepScale(step_ns, median, "bare", is_corrected, ratio, ratio)
     names = ("statistic", "median", "mean", "given")
     rows = store.of_aggregation("typical_steps", aggr, *names) if store.has("typical_steps") else []
-    if not rows or rows[0][0] is None or profile.steps.is_whole:
+    if not rows or rows[0][0] is None:
         return StepScale(round(own_median), median, "profiled", is_corrected, 1.0, 1.0)
     statistic = Statistic(rows[0][0])
     typical, mean, given = int(rows[0][1]), int(rows[0][2]), rows[0][3]

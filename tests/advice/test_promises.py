@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from aggregator.answers.replay import read_what_if
+from aggregator.errors import ReplayError
 from aggregator.html_report.content import read_objects
 from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
@@ -68,13 +69,15 @@ def _everything(path: Path, aggr: int, capsys: pytest.CaptureFixture[str]) -> It
         yield [dict(row) for row in data.rows(ADVICE)]
         yield read_objects(data)
         for change in HOST_CHANGES:
-            yield {"saving_ns": read_what_if(data, changes={change: "1"}).saving_ns}
+            with suppress(ReplayError):
+                yield {"saving_ns": read_what_if(data, changes={change: "1"}).saving_ns}
     profiles = Profiles(name_profiles([(path, path)]), "")
     with profiles.scope(next(iter(profiles.known)), aggr) as scope:
         yield summarize(scope)
         yield advise(scope, None)
         for change in HOST_CHANGES:
-            yield what_if(scope, {change: "1"})
+            with suppress(ReplayError):
+                yield what_if(scope, {change: "1"})
     for words in ([], ["--json"]):
         main(["advise", f"--database={path}", f"--aggregation={aggr}", *words])
         output = capsys.readouterr().out
@@ -82,6 +85,57 @@ def _everything(path: Path, aggr: int, capsys: pytest.CaptureFixture[str]) -> It
     for change in HOST_CHANGES:
         main(["whatif", f"--database={path}", f"--{change}"])
         yield capsys.readouterr().out
+
+
+REPRESENTATIVE = (
+    *("ddp.sqlite", "vit_loader.sqlite", "children.sqlite", "plain_cuda_crashed.sqlite"),
+    *("crash_assert.sqlite", "b200__eager_trace.json.gz", "zx3.sqlite", "module.sqlite"),
+)
+REST = (
+    *("own_profiler_and_child.sqlite", "torchrun1.sqlite", "crash_segfault.sqlite"),
+    *("trainer.sqlite", "static.sqlite", "gpt.sqlite", "jax.sqlite", "pyg_epochs.sqlite"),
+    *("ddp2_resnet50_amp.sqlite", "jax_cnn_bf16.sqlite", "kineto_resnet50_fp16.pt.trace.json"),
+    *("nvtx_domains.sqlite", "pytorch_bert_bf16.sqlite", "pytorch_gpt2_large.sqlite"),
+    *("pytorch_resnet50_amp.sqlite", "pytorch_resnet50_fp32.sqlite", "simple_no_nvtx.sqlite"),
+    *("w0a.json.gz", "w0b.json.gz", "w4a.json.gz", "w4b.json.gz", "athrun.sqlite"),
+    *("ginda_h100_2gpu_1s.sqlite", "liz_ddp53.sqlite", "yyh_net.sqlite"),
+    *("mi300__resnet_act_checkpoint.json.gz", "negative_queue_length_values_check__rank0.json.gz"),
+    *("torch_compile_triton__trace.json.gz", "triton_example__triton_example.json.gz"),
+    "amd_trace__mi250_minitoy_train_ROCm6_2_kineto.json.gz",
+    "critical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz",
+    "critical_path__simple_add__benchmark_result_493459_1694039959_trace.json.gz",
+    "inference__sglang_decode__sglang_Qwen3-8B_decode.json.gz",
+    "inference__vllm_decode_full__graph_execution.json.gz",
+)
+"""All captures of the shared folders but those that hold no work of a GPU or repeat another."""
+
+
+def _most_ns(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[float, float]:
+    """What a step, and what its host, has to save at most; nothing without a step. Unit: ns."""
+    capsys.readouterr()
+    main(["show", str(path), "--format=json"])
+    shown = json.loads(capsys.readouterr().out)
+    if shown["step"] is None:
+        return 0.0, 0.0
+    busy_pct = shown["gpu"]["busy_pct"] or 0.0
+    work_ns = busy_pct / 100.0 * shown["step"]["mean_ns"]
+    return shown["step"]["ns"], max(shown["step"]["mean_ns"] - work_ns, 0.0)
+
+
+@pytest.mark.parametrize("name", [*REPRESENTATIVE, *REST])
+def test_no_surface_promises_more_than_the_step_has(
+    imported: ProfileFactory, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = imported(name)
+    aggr = _newest(path)
+    step_ns, host_ns = _most_ns(path, capsys)
+    for document in _everything(path, aggr, capsys):
+        for saving_ns in _savings_of(document):
+            assert saving_ns <= 1.001 * step_ns, (saving_ns, document)
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT advice_name, gain_ns FROM view_advice WHERE aggr_id = ? AND gain_ns > 0"
+        for advice_name, gain_ns in connection.execute(query, (aggr,)):
+            assert advice_name not in HOST or gain_ns <= host_ns
 
 
 def _newest(path: Path) -> int:

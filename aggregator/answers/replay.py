@@ -46,7 +46,7 @@ class Replay(Struct, kw_only=True):
     measured_step_ns: Annotated[
         int, doc("The step: without profiling where that is known, else as profiled.")
     ]
-    basis: Annotated[str, doc("bare: the step without profiling; profiled: as it was.")]
+    basis: Annotated[str, doc("bare: without profiling; given: the same by the user; profiled.")]
     statistic: Annotated[str, doc("What the step is of all steps: median or mean.")]
     replayed_step_ns: Annotated[int, doc("The same one of the replayed steps, as its part.")]
     error_pct: ErrorPct
@@ -332,7 +332,7 @@ def _fit(profile: ReplayedProfile, scale: StepScale) -> Replay:
         measured_step_ns=scale.step_ns,
         basis=scale.basis,
         statistic=scale.statistic,
-        replayed_step_ns=scale.typical_ns(profile.replayed_ns),
+        replayed_step_ns=scale.unchanged_ns(profile),
         error_pct=ErrorPct(
             median=round(float(np.median(errors)), 4), worst=round(float(errors.max()), 4)
         ),

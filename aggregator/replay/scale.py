@@ -35,6 +35,11 @@ class StepScale:
         """Return the typical one of replayed steps, as a part of the step. Unit: ns."""
         return round(self.ratio * _of(self.statistic, length_ns))
 
+    def unchanged_ns(self, profile: ReplayedProfile) -> int:
+        """Return the step of the unchanged replay. Unit: ns."""
+        measured = max(_of(self.statistic, profile.measured_ns), 1.0)
+        return round(self.step_ns * _of(self.statistic, profile.replayed_ns) / measured)
+
     def _replayed_ns(self, found: Prediction) -> float:
         is_mean = self.statistic is Statistic.MEAN
         return self.ratio * (found.mean_step_ns if is_mean else found.predicted_step_ns)

@@ -197,7 +197,8 @@ _OF_SHARE: Final = ("kind", "owner", "ns", "share_pct")
 
 def _text(name: str, found: _Found) -> str:
     path, number = found.path, len(found.path.iterations)
-    basis = "without profiling" if path.basis == "bare" else "as profiled"
+    bases = {"bare": "without profiling", "given": "as given"}
+    basis = bases.get(path.basis, "as profiled")
     lines = [
         (
             f"{name}: {number} step{'s' if number > 1 else ''}, {path.statistic}"

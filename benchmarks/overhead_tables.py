@@ -46,19 +46,19 @@ Result = Mapping[str, Any]
 
 def workload_tables(results: Mapping[str, Result]) -> Iterator[str]:
     """Steps and captures of the programs; what misses a goal is bold."""
-    yield from _table(_STEPS, (_step_row(name, one) for name, one in results.items()))
-    yield from _table(_CAPTURES, (_capture_row(name, one) for name, one in results.items()))
+    yield from _table(_STEPS, (_step_row(name, result) for name, result in results.items()))
+    yield from _table(_CAPTURES, (_capture_row(name, result) for name, result in results.items()))
     yield from _goals(results)
-    for name, one in results.items():
+    for name, result in results.items():
         for way in (OWN, NSYS, MARKED):
-            for reason in {run.get("reason") for run in one.get(way, ())} - {None}:
+            for reason in {run.get("reason") for run in result.get(way, ())} - {None}:
                 yield f"* `{name}`, {way}: {reason}"
-        slowed = [run for way in (ALONE, OWN, NSYS) for run in one.get(way, ())]
+        slowed = [run for way in (ALONE, OWN, NSYS) for run in result.get(way, ())]
         shares = [run.get("slowed_pct", 0.0) for run in slowed]
         if max(shares, default=0.0) > MOST_SLOWED_PCT:
             listed = ", ".join(f"{share:.0f}" for share in shares)
             yield f"* `{name}`: GPU slowed down by the hardware in {listed} % of the steps"
-        for error in one.get("errors", ()):
+        for error in result.get("errors", ()):
             yield f"* `{name}`: {' '.join(str(error).split())[-300:]}"
     yield ""
 

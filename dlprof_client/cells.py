@@ -50,7 +50,7 @@ def run_html(
         ("GPU busy", _percent(summary.get("gpu_utilization_pct"))),
         *shares,
     ]
-    found = [(_saving(one), str(one["problem"])) for one in advice]
+    found = [(_saving(item), str(item["problem"])) for item in advice]
     heading = f"<p><strong>{html.escape(sentence)}</strong><br>{html.escape(title)}</p>"
     parts = [heading, table_html((), rows)]
     if found:

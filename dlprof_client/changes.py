@@ -65,7 +65,9 @@ def compare_memory(base: str | Path, new: str | Path) -> pd.DataFrame:
     """
     found = compare_recordings(read_devices(Path(base)), read_devices(Path(new)))
     rows = [
-        {"device": one.device, **row} for one in found for row in to_memory_document(one)["owners"]
+        {"device": part.device, **row}
+        for part in found
+        for row in to_memory_document(part)["owners"]
     ]
     columns = ["device", "kind", "owner", "base_bytes", "new_bytes", "difference_bytes"]
     return pd.DataFrame(rows, columns=columns)

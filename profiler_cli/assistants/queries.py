@@ -83,7 +83,7 @@ def list_profiles(profiles: Profiles) -> Answer:
                     "iteration_count": item["iteration_count"],
                     "default_aggregation": scope.aggregation,
                     "aggregations": [{name: row.get(name) for name in columns} for row in rows],
-                    "warnings": [one["message"] for one in details["warnings"]],
+                    "warnings": [note["message"] for note in details["warnings"]],
                     "link": scope.link("dashboard"),
                 }
             )
@@ -221,8 +221,8 @@ def describe(
     found = find_table(name.strip("/"))
     if found is not None:
         described = [
-            {"column": one.name, "meaning": one.description, "filters": list(one.filters)}
-            for one in found.spec.columns
+            {"column": shown.name, "meaning": shown.description, "filters": list(shown.filters)}
+            for shown in found.spec.columns
         ]
         return {"table": found.spec.name, "title": found.spec.title, "described": described}
     database = scope.data.database
@@ -251,7 +251,7 @@ def critical_path(scope: Scope) -> Answer:
     return {
         **{name: found[name] for name in names},
         "critical_path": found["critical_path"][:20],
-        "ops": [{name: one[name] for name in columns} for one in ordered],
+        "ops": [{name: op[name] for name in columns} for op in ordered],
         "link": scope.link("critical-path"),
     }
 
@@ -298,8 +298,8 @@ def timeline_range(
         low, high = _bounds(scope, iteration)
     keys = [lane.key for lane in lanes.lanes][:MOST_LANES]
     found = to_plain(timeline.range(keys, low, high))
-    for one in found["categories"]:
-        one["category"] = Category(one["category"]).name.lower().replace("_", " ")
+    for kind in found["categories"]:
+        kind["category"] = Category(kind["category"]).name.lower().replace("_", " ")
     return {**found, "link": scope.link("timeline", range=f"{low}-{high}")}
 
 

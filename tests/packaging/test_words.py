@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -83,3 +84,16 @@ def test_no_exception_is_left_over() -> None:
 )
 def test_the_words_are_found(text: str, expected: list[str]) -> None:
     assert found_words(text) == expected
+
+
+def test_no_loop_variable_is_called_one() -> None:
+    wrong = [
+        f"{name}:{node.target.lineno}"
+        for name, text in texts().items()
+        if name.endswith(".py") and not name.startswith("tests/")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.For | ast.comprehension)
+        for part in ast.walk(node.target)
+        if isinstance(part, ast.Name) and part.id == "one"
+    ]
+    assert wrong == []

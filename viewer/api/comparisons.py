@@ -112,7 +112,7 @@ class CompareRowsView(ResourceView):
             {**row, "id": row["row"], **{name: float(row[name]) for name in _TIMES}} for row in rows
         ]
         count, ids = query_records(COMPARE_ROWS, query, records)
-        return Response(list_reply(query, count, [rows[int(one)] for one in ids]))
+        return Response(list_reply(query, count, [rows[int(row_id)] for row_id in ids]))
 
 
 class CompareModulesView(ResourceView):
@@ -210,20 +210,20 @@ class HistoryView(ResourceView):
     )
     def get(self, request: Request) -> Response:
         """Step, classes and ops of each profile, by date, and where they changed."""
-        history = read_history([(one.id, one.path) for one in _chosen(request)], _read_entry)
+        history = read_history([(item.id, item.path) for item in _chosen(request)], _read_entry)
         return Response(history_document(history))
 
 
 def _chosen(request: Request) -> Sequence[ServedProfile]:
     """The profiles of a history: of a name, of a series, or all of them."""
-    name, profile = (request.query_params.get(one) for one in ("name", "profile"))
+    name, profile = (request.query_params.get(key) for key in ("name", "profile"))
     if name is not None and profile is not None:
         raise InvalidValueError(say("Give a name or a profile, not both."), parameter="profile")
     chosen: Sequence[ServedProfile] = registry().all()
     if profile is not None:
         chosen = _series(registry().get(profile), chosen)
     elif name is not None:
-        chosen = [one for one in chosen if _described(one)["name"] == name]
+        chosen = [item for item in chosen if _described(item)["name"] == name]
     if not chosen:
         raise InvalidValueError(
             say("No profile has the name '{name}'.", name=name or ""), parameter="name"
@@ -245,7 +245,7 @@ def _series(wanted: ServedProfile, profiles: Sequence[ServedProfile]) -> Sequenc
     key = _series_key(wanted)
     if key is None:
         return [wanted]
-    return [one for one in profiles if _series_key(one) == key]
+    return [profile for profile in profiles if _series_key(profile) == key]
 
 
 def _series_key(served: ServedProfile) -> tuple[str, str] | None:

@@ -50,6 +50,6 @@ def same_aggregation(
     The copy has the same aggregations in the same order.
     """
     sql = "SELECT aggr_id FROM view_aggregations ORDER BY aggr_id"
-    theirs, ours = ([int(row[0]) for row in one.rows(sql)] for one in (original, copy))
+    theirs, ours = ([int(row[0]) for row in file.rows(sql)] for file in (original, copy))
     place = theirs.index(int(params["aggr_id"]))
     return {**params, "aggr_id": ours[min(place, len(ours) - 1)]}

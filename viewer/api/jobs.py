@@ -70,9 +70,13 @@ class JobsView(ResourceView):
 
 def _page(query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, list[Job]]:
     """Number of jobs that pass, and those of the page; fast for what the page polls."""
-    simple = [one for one in query.filters if one.column.name in _FIELDS and one.operator in _SAME]
-    for one in simple:
-        jobs = jobs.filter(**{f"{_FIELDS[one.column.name]}__in": one.values})
+    simple = [
+        condition
+        for condition in query.filters
+        if condition.column.name in _FIELDS and condition.operator in _SAME
+    ]
+    for condition in simple:
+        jobs = jobs.filter(**{f"{_FIELDS[condition.column.name]}__in": condition.values})
     order = _BY_TIME.get(query.ordering_text)
     if order and not query.search and len(simple) == len(query.filters):
         first = (query.page - 1) * query.page_size

@@ -266,7 +266,7 @@ OP_DETAIL = TableSpec(
     ),
     columns=(
         *_OP_COLUMNS,
-        *(replace(one, nullable=True) for one in _time16("m") if one.name not in _LISTED),
+        *(replace(time, nullable=True) for time in _time16("m") if time.name not in _LISTED),
     ),
     default_ordering=(),
     key=("op_id",),

@@ -155,12 +155,11 @@ def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
     line = f"Step: {_ms(step['ns'])} {basis[step['basis']]}"
     if step["basis"] == "profiled":
         line += f" ({step['statistic']})"
-    else:
-        line += f"; as profiled {_ms(step['profiled_ns'])} ({step['statistic']})"
     reason = f": {step['reason']}" if step["reason"] else ""
     yield from _wrapped(
-        f"{line}{reason}. Median {_ms(step['median_ns'])}, mean {_ms(step['mean_ns'])}, 10th to "
-        f"90th percentile {_ms(step['p10_ns'])} to {_ms(step['p90_ns'])}, of {step['steps']} steps"
+        f"{line}{reason}. Profiled steps: median {_ms(step['median_ns'])}, mean "
+        f"{_ms(step['mean_ns'])}, 10th to 90th percentile {_ms(step['p10_ns'])} to "
+        f"{_ms(step['p90_ns'])}, of {step['steps']} steps"
     )
     yield from _wrapped(
         f"Loop: {loop['steps']} steps, confidence {loop['confidence']}"

@@ -17,11 +17,11 @@ import { ViewLink } from "./ViewLink";
 const COLUMNS: readonly string[] = [
   t("Iterations"),
   t("Sequences"),
-  t("Time of one"),
+  t("Time of one, as profiled"),
   t("Tokens per second"),
   t("Token interval"),
   t("Micro steps"),
-  t("GPU busy"),
+  t("GPU busy, as profiled"),
   t("Bandwidth, at least"),
 ];
 

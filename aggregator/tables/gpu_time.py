@@ -81,14 +81,17 @@ def split_the_step(usage: Mapping[str, Any]) -> tuple[GpuTime | None, bool]:
 
 
 def read_unmarked_usage(connection: sqlite3.Connection, aggr: int) -> dict[str, float | None]:
-    """Return the shares of the steps of a loop that no range marks; empty: ranges mark it.
+    """Return the shares of steps that are no iterations; empty: the breakdown is that of steps.
 
-    Iterations are what ranges mark: without any, the breakdown of an aggregation is that of the
-    whole profile, with the start of the program.
+    Without ranges an aggregation is the whole profile, with the start of the program, and the
+    iterations of processes with loops of their own hold the time between these.
     """
     if not has_table(connection, "typical_steps"):
         return {}
-    query = "SELECT 1 FROM typical_steps WHERE aggr = ? AND loop_reason <> '' AND steps > 0"
+    query = (
+        "SELECT 1 FROM typical_steps WHERE aggr = ? AND steps > 0 AND (loop_reason <> ''"
+        " OR EXISTS (SELECT 1 FROM dldb_meta WHERE key = 'are_ranks' AND value = '0'))"
+    )
     if connection.execute(query, (aggr,)).fetchone() is None:
         return {}
     span = read_step_span(connection, aggr)

@@ -170,7 +170,7 @@ def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _saving(finding: Mapping[str, Any]) -> str:
-    if finding["saving_ns"] is None:
+    if not finding["saving_ns"]:
         return ""
     return f"{_ms(finding['saving_ns'])} of a step ({finding['saving_pct']:.0f} %): "
 

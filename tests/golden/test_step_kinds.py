@@ -15,6 +15,7 @@ from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
+from tests.conftest import ProfileFactory
 from tests.golden.loop_traces import Loop
 from tests.golden.test_steps import CASES, unpacked
 
@@ -239,6 +240,39 @@ def test_ranks_of_different_length_have_the_steps_of_the_longer_one(
     found = _shown(",".join(map(str, sources)), capsys)
     assert found["loop"]["steps"] == 10
     assert found["step"]["ns"] == pytest.approx(863_000, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "step_ms", "busy_pct"),
+    [
+        # Times are those of the scripts' own clocks while they were profiled.
+        ("gpt", 30, 39.38, 84),
+        ("jax", 60, 23.18, None),
+        ("trainer", 12, 673, None),
+        ("vit_loader", 26, 256, None),
+        # The export holds 295 of the 299 updates.
+        ("pyg_epochs", 295, 23.6, None),
+        ("ddp", 30, None, 61),
+        ("static", 381, None, None),
+        ("module", 64, None, None),
+        # Three processes of 20 steps, with seconds between them.
+        ("children", 60, None, 42),
+    ],
+)
+def test_steps_of_recorded_programs_are_those_that_they_count(
+    imported: ProfileFactory,
+    name: str,
+    steps: int,
+    step_ms: float | None,
+    busy_pct: float | None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = _shown(str(imported(name)), capsys)
+    assert found["loop"]["steps"] == steps
+    if step_ms is not None:
+        assert found["step"]["ns"] == pytest.approx(step_ms * 1e6, rel=0.03)
+    if busy_pct is not None:
+        assert found["gpu"]["busy_pct"] == pytest.approx(busy_pct, abs=1.5)
 
 
 def _shown(source: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -441,14 +441,29 @@ def _align_launches(master: tuple[Int64, Bool], sequence: tuple[Int64, Bool]) ->
         for starts, code in ((starts_there, there), (starts_here, here))
     )
     gap = np.repeat(np.arange(len(starts_here)), sizes_here)
-    within = np.arange(len(here)) - starts_here[gap]
-    place = starts_there[gap] + within
-    is_inside = within < sizes_there[gap]
-    is_equal = is_inside & (there[np.where(is_inside, place, 0)] == here) if len(there) else is_here
-    # Of a gap with other calls, what stands before the first of these is the same.
-    differs = np.concatenate([[0], np.cumsum(~is_equal)])
-    is_same = differs[1:] == differs[starts_here[gap]]
-    result: Int64 = np.where(is_same, place, -1)
+    at = np.arange(len(here))
+    # Of a gap with other calls, what stands before the first and after the last of these is equal.
+    place = starts_there[gap] + at - starts_here[gap]
+    ends_there, ends_here = starts_there + sizes_there, starts_here + sizes_here
+    from_end = ends_there[gap] - ends_here[gap] + at
+    is_inside = (place < ends_there[gap]), (from_end >= starts_there[gap])
+    differs, differs_later = (
+        np.concatenate([[0], np.cumsum(~_equal(there, here, places, inside))])
+        for places, inside in zip((place, from_end), is_inside, strict=True)
+    )
+    is_head = differs[1:] == differs[starts_here[gap]]
+    is_tail = differs_later[:-1] == differs_later[ends_here[gap]]
+    heads = np.bincount(gap, weights=is_head, minlength=len(starts_here)).astype(np.int64)
+    is_tail &= from_end >= starts_there[gap] + heads[gap]
+    result: Int64 = np.where(is_head, place, np.where(is_tail, from_end, -1))
+    return result
+
+
+def _equal(there: Int64, here: Int64, places: Int64, is_inside: Bool) -> Bool:
+    """Which items are equal to those at some places of another sequence."""
+    if not len(there):
+        return np.zeros(len(here), dtype=bool)
+    result: Bool = is_inside & (there[np.where(is_inside, places, 0)] == here)
     return result
 
 

@@ -206,8 +206,8 @@ _REASONS: Final = {
     "other_subscriber": (
         "Another profiler of the application uses CUPTI, which serves one only ({}).",
         (
-            "PyTorch keeps it after torch.profiler has recorded. Leave that out of the script, let it "
-            "begin after dlprof has recorded some steps, or turn off other tools that set "
+            "PyTorch keeps it after torch.profiler has recorded. Leave that out of the script, let "
+            "it begin after dlprof has recorded some steps, or turn off other tools that set "
             "CUDA_INJECTION64_PATH."
         ),
     ),

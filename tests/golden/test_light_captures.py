@@ -232,13 +232,13 @@ def test_what_could_be_of_several_layers_has_no_name() -> None:
     assert found.tolist() == [0, *[-1] * 12, 17]
 
 
-def test_calls_between_launches_are_those_before_the_first_other_one() -> None:
+def test_calls_between_launches_are_those_around_the_other_ones() -> None:
     is_launch = np.array([False, True, False, False, True, False])
     master = np.array([5, 1, 6, 7, 2, 6]), is_launch
     same = _align_launches(master, (np.array([5, 1, 6, 7, 2]), is_launch[:5]))
     assert same.tolist() == [0, 1, 2, 3, 4]
     more = np.array([5, 5, 1, 6, 9, 7, 2, 6]), np.array([0, 0, 1, 0, 0, 0, 1, 0], dtype=bool)
-    assert _align_launches(master, more).tolist() == [0, -1, 1, 2, -1, -1, 4, 5]
+    assert _align_launches(master, more).tolist() == [0, -1, 1, 2, -1, 3, 4, 5]
     nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
     assert _align_launches(nothing, (np.array([5, 6]), np.zeros(2, dtype=bool))).tolist() == [
         -1,

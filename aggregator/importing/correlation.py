@@ -77,6 +77,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     (reading, reason), calls = run_both(
         lambda: choose_mode(profile, mode), lambda: launching_calls(profile)
     )
+    _repair_clock(profile, calls)
     is_moved = _repair_early_work(profile, calls)
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
@@ -125,6 +126,38 @@ _EARLY_NS = 1_000_000
 """Work that begins longer than this before the call that launched it has a wrong start."""
 _FEW_EARLY = 0.01
 """If a larger share of the work begins too early, it is the clock of the GPU that is wrong."""
+
+
+_MOST_EARLY = 0.2
+"""If a larger share of the work begins before its launch, the clock of the GPU is behind."""
+
+
+def _repair_clock(profile: Profile, calls: Sequence[Int32]) -> None:
+    """Move all work by the least time after which it begins behind its launch, if most does not."""
+    starts = profile.api_calls.start_ns
+    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
+    if not len(starts):
+        return
+    linked = [
+        (starts[call] - work.start_ns)[call >= 0]
+        for work, call in zip(kinds, calls, strict=True)
+        if len(work)
+    ]
+    early_ns = np.concatenate([np.zeros(0, dtype=np.int64), *linked])
+    behind = early_ns[early_ns > 0]
+    if not len(behind) or len(behind) <= _MOST_EARLY * len(early_ns):
+        return
+    # Single pieces that begin much too early are moved by themselves.
+    shift_ns = int(np.percentile(behind, 100.0 * (1.0 - _FEW_EARLY), method="higher"))
+    for work in kinds:
+        if len(work):
+            work.start_ns, work.end_ns = work.start_ns + shift_ns, work.end_ns + shift_ns
+    text = say(
+        "pieces of GPU work begin before the calls that launched them: the clock of the GPU is "
+        "about {time:.4g} us behind, and its times are moved by that.",
+        time=shift_ns / 1e3,
+    )
+    profile.warnings.append(ProfileWarning("GPU_CLOCK", text, len(behind)))
 
 
 def _repair_early_work(profile: Profile, calls: Sequence[Int32]) -> bool:

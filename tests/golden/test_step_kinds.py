@@ -201,6 +201,19 @@ def test_steps_of_each_kind_of_loop_are_counted_and_timed(
     assert row["kinds"] == kinds
 
 
+def test_the_clock_of_a_gpu_that_is_behind_is_moved_and_said(tmp_path: Path) -> None:
+    loop = Loop()
+    gpu_clock_is_behind(loop)
+    source = loop.write(tmp_path / "trace.json")
+    _row(source)
+    with closing(sqlite3.connect(source.with_suffix(".dldb.sqlite"))) as connection:
+        codes = dict(connection.execute("SELECT code, count FROM view_warnings"))
+        query = "SELECT count(*) FROM kernels WHERE start < api_start"
+        (early,) = connection.execute(query).fetchone()
+    assert codes == {"GPU_CLOCK": 24}  # The others were queued.
+    assert early <= 1
+
+
 @pytest.mark.parametrize("steps", [2, 3, 4])
 def test_few_steps_are_steps(tmp_path: Path, steps: int) -> None:
     loop = Loop()

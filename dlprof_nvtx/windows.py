@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from dlprof_nvtx import agreement, collector
-from dlprof_nvtx.guard import ById
+from dlprof_nvtx.guard import ById, report
 
 STEPS_VARIABLE = "DLPROF_PROFILE_STEPS"
 """Steps of a window, or ``all``; not set: the default."""
@@ -149,6 +149,12 @@ class Windows:
                 watch.start()
 
     def _watch(self, is_over: threading.Event) -> None:
+        try:
+            self._leave_idle_loop(is_over)
+        except Exception as error:  # noqa: BLE001 - a thread must not write a traceback
+            report(error)
+
+    def _leave_idle_loop(self, is_over: threading.Event) -> None:
         """Leave the process when its loop seems to have ended: no step says so."""
         while not is_over.wait(IDLE_CHECK_S):
             current = self.current

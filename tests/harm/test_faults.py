@@ -16,9 +16,10 @@ BOUNDARIES = frozenset(
         *("phases.__enter__",),
         *("phases.__exit__", "phases.__init__", "profilers.enter_emit", "profilers.entered"),
         *("profilers.leave_emit", "profilers.left", "state.wrapped"),
+        *("windows._watch",),
     }
 )
-"""Functions that the program itself calls: they do nothing that can fail but call guarded ones."""
+"""Functions that the program or a thread calls: only guarded calls in them can fail."""
 
 
 def functions(server: Server, phase: str, place: str) -> list[str]:

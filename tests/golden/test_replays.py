@@ -62,7 +62,10 @@ def test_replayed_kernels_of_serving_engines_are_in_the_modules_of_the_capture(
     capture_name, count, replayed = SERVING[name]
     database = imported(f"{name}.json.gz")
     capture = shared_dir / "public" / "serving" / f"{capture_name}.json.gz"
-    assert dict(query(database, GRADES)) == {"capture": replayed, "recorded": count - replayed}
+    grades = dict(query(database, GRADES))
+    assert grades.pop("capture") == replayed
+    assert sum(grades.values()) == count - replayed
+    assert set(grades) <= {"recorded", "module"}
 
     events = _events(capture)
     begin, end = (

@@ -99,7 +99,7 @@ function ModuleBox(props: {
   const change = module.new - module.base;
   const name = module.path === "" ? t("Step") : module.name;
   const width = Math.max(box.width * WIDTH - 1, 0.5);
-  const letters = Math.floor(width / 7);
+  const letters = Math.floor((width - 8) / 7); // Its text begins 4 px from the edge, and ends there.
   const frame = { x: box.x * WIDTH, y: box.depth * ROW, width, height: ROW - 1 };
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the table can be filtered by keyboard

@@ -364,6 +364,9 @@ function Busy({ data }: { data: Summary }): JSX.Element {
   // Databases of NVIDIA may lack the breakdown.
   const pct = usage?.busy_pct ?? data.gpu_utilization_pct;
   const idle = usage?.idle_pct ?? null;
+  // A given step says nothing of its parts: those are of the profiled step.
+  const isProfiled = data.bare_step_ns !== null && usage?.corrected_cpu_pct == null;
+  const known = { pct: formatPct(idle ?? 0) };
   return (
     <Pct
       title={t("GPU busy")}
@@ -372,7 +375,13 @@ function Busy({ data }: { data: Summary }): JSX.Element {
       reason={data.unknown?.gpu_utilization_pct}
       tone="gpu"
       view="gpus"
-      note={idle === null ? undefined : t("idle {pct} %", { pct: formatPct(idle) })}
+      note={
+        idle === null
+          ? undefined
+          : isProfiled
+            ? t("idle {pct} %, as profiled", known)
+            : t("idle {pct} %", known)
+      }
     />
   );
 }

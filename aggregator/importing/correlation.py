@@ -58,7 +58,7 @@ from aggregator.importing.unmarked_steps import name_unmarked_steps
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Confidence
 from aggregator.options import Mode
-from aggregator.profile.arrays import Int32
+from aggregator.profile.arrays import Int32, Int64, ordered
 from aggregator.profile.profile import Profile, ProfileWarning
 from aggregator.system.progress import Level, Progress
 from aggregator.system.resources import release_memory, run_both
@@ -79,6 +79,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     )
     _repair_clock(profile, calls)
     is_moved = _repair_early_work(profile, calls)
+    _repair_endless_work(profile, calls)
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
     if profile.reference.bare.median_ns is not None:
@@ -188,6 +189,78 @@ def _repair_early_work(profile: Profile, calls: Sequence[Int32]) -> bool:
         )
         profile.warnings.append(ProfileWarning("EARLY_WORK", text, count))
     return bool(count)
+
+
+_FEW_ENDLESS = 3
+"""Single pieces with a wrong end; more of them in a small capture, and its streams overlap."""
+
+
+def _repair_endless_work(profile: Profile, calls: Sequence[Int32]) -> None:
+    """End single pieces of work that cover whole others of their stream where the next one begins.
+
+    A stream runs its work in order. Neighbors may overlap a little (programmatic dependent launch),
+    and so may the work of one replay of a graph; in 187 captures no piece covers two others.
+    """
+    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
+    start_ns, end_ns, *stream = (
+        np.concatenate([getattr(work, column).astype(np.int64) for work in kinds])
+        for column in ("start_ns", "end_ns", "process", "device", "stream_id")
+    )
+    rows = ordered(*stream, start_ns, end_ns)
+    rows = rows[stream[-1][rows] >= 0]
+    in_stream = [key[rows] for key in stream]
+    call = np.concatenate(calls)[rows]
+    endless, next_ns = _covering(start_ns[rows], end_ns[rows], in_stream, call)
+    if not 0 < len(endless) <= max(_FEW_EARLY * len(rows), _FEW_ENDLESS):
+        return
+    last_ns, worst_ns = int(end_ns.max()), int((end_ns[rows[endless]] - next_ns).max())
+    end_ns[rows[endless]] = next_ns
+    for work, ends in zip(kinds, np.split(end_ns, np.cumsum([*map(len, kinds)])), strict=False):
+        work.end_ns = ends
+    if profile.end_ns == last_ns:
+        profile.end_ns = _last_event_ns(profile)
+    text = say(
+        "pieces of GPU work cover whole others of their stream, by up to {time:.4g} ms; they end "
+        "where the next one begins.",
+        time=worst_ns / 1e6,
+    )
+    profile.warnings.append(ProfileWarning("ENDLESS_WORK", text, len(endless)))
+
+
+def _covering(
+    start_ns: Int64, end_ns: Int64, stream: Sequence[Int64], call: Int32
+) -> tuple[Int64, Int64]:
+    """Rows, in order of streams and starts, that cover two others, and when their next begins."""
+    count = len(start_ns)
+    begins_stream, begins_launch = np.ones(count, dtype=bool), np.ones(count, dtype=bool)
+    for key in stream:
+        begins_stream[1:] &= key[1:] == key[:-1]
+    begins_stream[1:] ^= True
+    begins_launch[1:] = begins_stream[1:] | (call[1:] != call[:-1]) | (call[1:] < 0)
+    lane = np.cumsum(begins_stream)
+    # The first piece that another call launched.
+    following = np.append(np.flatnonzero(begins_launch), count)[np.cumsum(begins_launch)]
+
+    def later(column: Int64, places: int) -> Int64:
+        """The value of the piece that comes so many places after the following one."""
+        row = np.minimum(following + places, count - 1)
+        is_there = (following + places < count) & (lane[row] == lane)
+        return np.where(is_there, column[row], np.iinfo(np.int64).max)
+
+    covers = (later(end_ns, 0) < end_ns) & (later(end_ns, 1) < end_ns)
+    # The next ones may have wrong ends, too.
+    covers |= later(start_ns, 3) < end_ns
+    next_ns = later(start_ns, 0)
+    endless = np.flatnonzero(covers & (next_ns > start_ns))
+    return endless, next_ns[endless]
+
+
+def _last_event_ns(profile: Profile) -> int:
+    """When the last event of a profile ends. Unit: ns."""
+    kinds = (profile.ranges, profile.start_end_ranges, profile.api_calls, profile.kernels)
+    others = (profile.copies, profile.sets, profile.graphs, profile.syncs)
+    columns = [*(kind.end_ns for kind in (*kinds, *others)), profile.marks.time_ns]
+    return max(int(column.max(initial=0)) for column in columns)
 
 
 def _first_event_ns(profile: Profile, *, is_moved: bool) -> int:

@@ -214,6 +214,77 @@ def test_the_clock_of_a_gpu_that_is_behind_is_moved_and_said(tmp_path: Path) -> 
     assert early <= 1
 
 
+def _busy(source: Path) -> tuple[int, float, dict[str, int]]:
+    """Wall time, busy time of the GPU in percent of it, and the warnings."""
+    path = source.with_suffix(".dldb.sqlite")
+    import_profile(ImportOptions(source, path), NullProgress())
+    with closing(sqlite3.connect(path)) as connection:
+        query = (
+            "SELECT p.wall_clock_time, g.device_gpu_utilization FROM view_performance_summary AS p"
+            " JOIN view_gpu_devices AS g USING (aggr_id) WHERE aggr_id = 1"
+        )
+        wall_ns, busy_pct = connection.execute(query).fetchone()
+        codes = dict(connection.execute("SELECT code, count FROM view_warnings"))
+    return wall_ns, busy_pct, codes
+
+
+def _set_end(loop: Loop, kernels: list[int], duration_us: float) -> None:
+    found = [event for event in loop.events if event["cat"] == "kernel"]
+    for kernel in kernels:
+        found[kernel]["dur"] = duration_us
+
+
+@pytest.mark.parametrize(
+    ("kernels", "duration_us"),
+    [([3], 1e6), ([3], 1_600), ([3, 4], 1e6), ([2, 9, 20], 1e6), ([-3], 1e6)],
+)
+def test_kernels_that_cover_others_end_where_the_next_begins(
+    tmp_path: Path, kernels: list[int], duration_us: float
+) -> None:
+    loop = Loop()
+    _train(loop, 8)
+    wall_ns, busy_pct, codes = _busy(loop.write(tmp_path / "right.json"))
+    assert codes == {}
+    _set_end(loop, kernels, duration_us)
+    found_ns, found_pct, codes = _busy(loop.write(tmp_path / "trace.json"))
+    assert codes == {"ENDLESS_WORK": len(kernels)}
+    assert found_ns == wall_ns
+    assert found_pct == pytest.approx(busy_pct, abs=2)
+
+
+def _covers_its_own_graph(loop: Loop) -> None:
+    found = [event for event in loop.events if event["cat"] == "kernel"]
+    for kernel in found[10:14]:
+        kernel["args"]["correlation"] = found[10]["args"]["correlation"]
+    _set_end(loop, [10], 500)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda loop: _set_end(loop, list(range(39)), 205),
+        lambda loop: _set_end(loop, list(range(0, 40, 2)), 1_500),
+        _covers_its_own_graph,
+    ],
+    ids=["neighbors", "often", "graph"],
+)
+def test_kernels_that_may_overlap_keep_their_ends(
+    tmp_path: Path, change: Callable[[Loop], None]
+) -> None:
+    """Neighbors may overlap (dependent launch), and not every stream number is that of a stream."""
+    loop = Loop()
+    _train(loop, 8)
+    change(loop)
+    expected = [event["dur"] * 1000 for event in loop.events if event["cat"] == "kernel"]
+    source = loop.write(tmp_path / "trace.json")
+    assert "ENDLESS_WORK" not in _busy(source)[2]
+    with closing(sqlite3.connect(source.with_suffix(".dldb.sqlite"))) as connection:
+        found = [
+            row[0] for row in connection.execute("SELECT duration FROM kernels ORDER BY start")
+        ]
+    assert found == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("steps", [2, 3, 4])
 def test_few_steps_are_steps(tmp_path: Path, steps: int) -> None:
     loop = Loop()

@@ -119,6 +119,36 @@ def test_events_become_columns(tmp_path: Path) -> None:
     assert codes == {"UNUSED_EVENTS": 1}
 
 
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+@pytest.mark.parametrize(("kind", "sides"), [("DtoH", "Device -> {}"), ("HtoD", "{} -> Device")])
+def test_kinds_of_copies_in_their_arguments_are_those_of_names(
+    tmp_path: Path, kind: str, sides: str, memory: str
+) -> None:
+    """PyTorch 2.14 writes ``Memcpy``, and what older versions write in the name as arguments."""
+    old, new = _events(), _events()
+    words = sides.format(memory.capitalize())
+    old[-2]["name"] = f"Memcpy {kind} ({words})"
+    source, target = words.lower().split(" -> ")
+    new[-2]["name"] = "Memcpy"
+    new[-2]["args"] |= {"copy kind": kind, "src kind": source, "dst kind": target}
+    expected, found = (_read(tmp_path, trace(events)) for events in (old, new))
+    assert expected.copies.host_kind.tolist() == [memory == "pinned"]
+    for column in ("copy_kind", "host_kind", "num_bytes", "start_ns", "end_ns", "stream_id"):
+        values = getattr(expected.copies, column).tolist()
+        assert getattr(found.copies, column).tolist() == values
+    assert found.strings == expected.strings
+    assert [w.code for w in found.warnings] == [w.code for w in expected.warnings]
+
+
+def test_kinds_of_copies_that_are_unknown_are_counted(tmp_path: Path) -> None:
+    events = _events()
+    events[-2]["name"] = "Memcpy"
+    events[-2]["args"] |= {"copy kind": "Sideways"}
+    profile = _read(tmp_path, trace(events))
+    assert profile.copies.copy_kind.tolist() == [-1]
+    assert {w.code: w.count for w in profile.warnings}["ODD_VALUES"] == 1
+
+
 def test_modules_and_stacks_are_ranges(tmp_path: Path) -> None:
     profile = _read(tmp_path, trace(_events()))
     names = [profile.range_names[code] for code in profile.ranges.name.tolist()]

@@ -15,7 +15,7 @@ import numpy as np
 from aggregator.kernels.names import demangle
 from aggregator.profile.arrays import Codes, concatenate_and_clear, narrow
 from aggregator.sources.kineto.arguments import WITH_PARAMETERS, Arguments
-from aggregator.sources.kineto.names import MODULE_PREFIX, thread_name
+from aggregator.sources.kineto.names import COPY_KINDS, MODULE_PREFIX, copy_name, thread_name
 from aggregator.sources.kineto.trace_json import Args, Event, TraceText, decode
 
 if TYPE_CHECKING:
@@ -291,8 +291,16 @@ def _call_number(call_id: int | str) -> int:
 
 
 def _memory(events: TraceEvents, chosen: list[Event]) -> Columns:
+    written = [(event.name, event.args) for event in chosen]
+    names = [
+        copy_name(name, args.copy_kind, args.copy_source, args.copy_target)
+        for name, args in written
+    ]
+    unknown = sum(args.copy_kind not in COPY_KINDS for _, args in written if args.copy_kind)
+    if unknown:
+        events.odd["copy kind"] += unknown
     return _work(events, chosen) | {
-        "name": events.work_names.codes([event.name for event in chosen]),
+        "name": events.work_names.codes(names),
         "bytes": _ints([event.args.num_bytes for event in chosen]),
     }
 

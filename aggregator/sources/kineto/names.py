@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_COPY_KINDS: Final = {"HtoD": 1, "DtoH": 2, "HtoA": 3, "AtoH": 4, "AtoA": 5, "AtoD": 6, "DtoA": 7}
-_COPY_KINDS_MORE: Final = {"DtoD": 8, "HtoH": 9, "PtoP": 10}
+_KINDS_OF_COPIES: Final = "HtoD DtoH HtoA AtoH AtoA AtoD DtoA DtoD HtoH PtoP"
+COPY_KINDS: Final = {name: kind for kind, name in enumerate(_KINDS_OF_COPIES.split(), 1)}
+"""CUDA's numbers of the kinds of copies."""
 _COPY: Final = re.compile(r"Memcpy (\w+)(?: \((\w+) -> (\w+)\))?")
 _HOST_MEMORY: Final = {"Pageable": 0, "Pinned": 1}
 _TYPES: Final = {
@@ -43,9 +44,17 @@ def copy_kinds(name: str) -> tuple[int, int]:
     found = _COPY.match(name)
     if found is None:
         return -1, -1
-    kind = {**_COPY_KINDS, **_COPY_KINDS_MORE}.get(found[1], -1)
+    kind = COPY_KINDS.get(found[1], -1)
     host = found[2] if kind == 1 else found[3] if kind == 2 else None
     return kind, _HOST_MEMORY.get(host or "", -1)
+
+
+def copy_name(name: str, kind: str, source: str, target: str) -> str:
+    """Name a copy as older versions of PyTorch do; newer ones write its kind as an argument."""
+    if not kind or _COPY.match(name):
+        return name
+    memory = (side.capitalize() or "Unknown" for side in (source, target))
+    return f"Memcpy {kind} ({' -> '.join(memory)})"
 
 
 def data_type(types: bytes) -> str:

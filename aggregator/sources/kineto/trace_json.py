@@ -65,6 +65,9 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     grid: tuple[_Int32, _Int32, _Int32] | None = None
     block: tuple[_Int32, _Int32, _Int32] | None = None
     num_bytes: _Int64 = msgspec.field(name="bytes", default=-1)
+    copy_kind: str = msgspec.field(name="copy kind", default="")
+    copy_source: str = msgspec.field(name="src kind", default="")
+    copy_target: str = msgspec.field(name="dst kind", default="")
     name: str = ""
     kernel: str = ""  # Name of the kernel that a call launches; ROCm only.
     index: _Int64 = msgspec.field(name="Ev Idx", default=-1)

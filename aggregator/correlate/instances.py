@@ -45,19 +45,21 @@ class Evidence(IntEnum):
     """A CUDA graph replayed it; the op was running when its node was captured."""
     ORDER = 4
     """As ``NODE``, but known from the order of the kernels in a recorded capture."""
-    NO_CAPTURE = 5
+    ANNOTATED = 5
+    """A CUDA graph replayed it; the program wrote the module to its node."""
+    NO_CAPTURE = 6
     """A CUDA graph replayed it, and the capture of the graph is not recorded."""
-    AMBIGUOUS = 6
+    AMBIGUOUS = 7
     """A CUDA graph replayed it; several captures of the same kernels belong to different ops."""
-    UPDATED = 7
+    UPDATED = 8
     """A CUDA graph replayed it after a graph was changed in place."""
-    OUTSIDE = 8
+    OUTSIDE = 9
     """A CUDA graph replayed it; its node was captured outside every op."""
-    OTHER_CAPTURE = 9
+    OTHER_CAPTURE = 10
     """A CUDA graph replayed it; the captures that were read do not name the same kernels."""
 
 
-NAMED_BY_CAPTURE = (Evidence.NODE, Evidence.ORDER)
+NAMED_BY_CAPTURE = (Evidence.NODE, Evidence.ORDER, Evidence.ANNOTATED)
 
 
 @dataclass

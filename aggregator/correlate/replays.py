@@ -10,7 +10,7 @@ Each replay gets its own executions of the captured ops: they have GPU time, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from aggregator.correlate.instances import (
     Evidence,
     Instances,
     Origin,
+    blank_columns,
 )
 from aggregator.correlate.work import ReplayedWork
-from aggregator.profile.arrays import Bool, Int32, Int64, Integers, ordered, row_codes
+from aggregator.frameworks.meaning import RangeMeaning
+from aggregator.profile.arrays import Bool, Int32, Int64, Integers, empty_i64, ordered, row_codes
 from aggregator.profile.profile import Profile
 
 _UPDATES = ("GraphExecUpdate", "GraphExecKernelNodeSetParams", "GraphExecNodeSetParams")
@@ -38,7 +40,8 @@ _NESTED_CALLS = 4
 class Replays:
     """How each kernel, copy and set was launched, in this order of kinds."""
 
-    # Row of the captured call: those of the profile, then those of each of its captures; -1: none.
+    # Row of the captured call: those of the profile, those of each of its captures, then the
+    # modules of annotated nodes; -1: none.
     call: tuple[Int64, ...]
     evidence: tuple[Integers, ...]  # ``Evidence`` values; ``RECORDED``: no graph launched it.
 
@@ -72,12 +75,19 @@ def find_replays(profile: Profile, calls: Sequence[Int32], alike: Integers) -> R
         if any(len(capture_calls(source)) for source in (profile, *profile.captures)):
             missing = Evidence.OTHER_CAPTURE
     updated_ns = _first_update_ns(profile)
+    first_node = sum(len(source.api_calls) for source in (profile, *profile.captures))
+    annotations = profile.node_names.of_work or [np.full(len(work), -1) for work in works]
     evidence = []
-    for work, call, known, captured in zip(works, calls, replayed, found, strict=False):
+    for work, call, known, captured, annotation in zip(
+        works, calls, replayed, found, annotations, strict=False
+    ):
         grade = np.where(captured >= 0, named, missing)
         grade[captured == _SEVERAL] = Evidence.AMBIGUOUS
         launched = np.where(call >= 0, profile.api_calls.start_ns[np.maximum(call, 0)], 0)
         grade[launched >= updated_ns[work.process]] = Evidence.UPDATED
+        # The program's own word outlasts changes of the graph, and needs no capture.
+        captured[annotation >= 0] = first_node + annotation[annotation >= 0]
+        grade[annotation >= 0] = Evidence.ANNOTATED
         grade[~known] = Evidence.RECORDED
         captured[~np.isin(grade, NAMED_BY_CAPTURE)] = -1
         evidence.append(grade.astype(np.int8))
@@ -128,7 +138,7 @@ def add_replays(
     Args:
         profile: The profile.
         instances: Op instances of the profile.
-        captured: Op instances of each of its captures.
+        captured: Op instances of each of its captures, and of ``annotated_modules``.
         calls: Launching call of each kernel, copy and set.
 
     Returns:
@@ -270,6 +280,46 @@ def _with_forward(
         np.append(evidence, evidence[lacking][pair]),
         forward,
     )
+
+
+# --- modules that the program wrote to the nodes --------------------------------------------------
+
+
+def annotated_modules(
+    profile: Profile, meaning: RangeMeaning
+) -> tuple[RangeMeaning, list[Instances]]:
+    """Op instances of the modules that are named at nodes, each with a call, and their labels."""
+    modules = profile.node_names.modules
+    if not modules:
+        return meaning, []
+    names = [*dict.fromkeys(name for name, _ in modules)]
+    paths = [_module_path(name) for name in names]
+    labels = {label: code for code, label in enumerate(meaning.labels)}
+    label = [labels.setdefault(path[-1], len(labels)) for path in paths]
+    count = len(names)
+    columns = blank_columns(2 * count, Origin.FORWARD)
+    columns["origin"] = np.repeat([Origin.FORWARD, Origin.BACKWARD], count).astype(np.int8)
+    columns["label"] = np.array(2 * label, dtype=np.int32)
+    columns["path"] = np.tile(np.arange(count, dtype=np.int32), 2)
+    columns["forward"] = np.append(np.full(count, -1), np.arange(count)).astype(np.int32)
+    zeros = np.zeros(2 * count, dtype=np.int64)
+    times = dict.fromkeys(("start_ns", "end_ns", "cpu_time_ns", "thread"), zeros)
+    row_of = {name: row for row, name in enumerate(names)}
+    call_instance = [row_of[name] + count * is_backward for name, is_backward in modules]
+    found = Instances(
+        **{**columns, **times},
+        call_instance=np.array(call_instance, dtype=np.int32),
+        busy_start_ns=empty_i64(),
+        busy_end_ns=empty_i64(),
+        busy_process=empty_i64(),
+        paths=tuple("".join(f"/{part}" for part in path[:-1]) + "/" for path in paths),
+    )
+    return replace(meaning, labels=tuple(labels)), [found]
+
+
+def _module_path(name: str) -> list[str]:
+    """``layers.0.attention`` in its parts."""
+    return [part for part in name.replace("/", "|").split(".") if part] or [name]
 
 
 # --- Nsight Systems: by the creation of the nodes -------------------------------------------------

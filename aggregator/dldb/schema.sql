@@ -160,7 +160,7 @@ CREATE TABLE ops (
     tc_fit_reason TEXT NOT NULL,
     -- Floating point operations of its first call; NULL: unknown. Unit: count.
     flops INTEGER,
-    -- How it is known that the work belongs to it: recorded, provenance (by the compiler), aligned (with a step that has markers), capture (of a CUDA graph), module (the op is unknown, the module known) or unknown. Unit: none.
+    -- How it is known that the work belongs to it: recorded, provenance (by the compiler), aligned (with a step that has markers), capture (of a CUDA graph), annotated (by the program, in a CUDA graph), module (the op is unknown, the module known) or unknown. Unit: none.
     name_grade TEXT NOT NULL,
     -- What the evidence is, or why it is unknown. Unit: none.
     name_reason TEXT NOT NULL,

@@ -22,7 +22,7 @@ from aggregator.correlate.ranges import (
     sort_ranges,
 )
 from aggregator.correlate.ranks import are_ranks
-from aggregator.correlate.replays import add_replays, capture_calls
+from aggregator.correlate.replays import add_replays, annotated_modules, capture_calls
 from aggregator.correlate.work import CorrelatedWork, correlate_work, launching_calls
 from aggregator.costs.instance_costs import complete_costs, compute_costs
 from aggregator.costs.messages import find_messages
@@ -322,9 +322,9 @@ def _framework_ops(
     if nesting is None:
         profile.release_range_times()
         release_memory()
-    instances, replayed = add_replays(
-        profile, instances, [_captured(graph, meaning, domain) for graph in profile.captures], calls
-    )
+    captured = [_captured(graph, meaning, domain) for graph in profile.captures]
+    meaning, annotated = annotated_modules(profile, meaning)
+    instances, replayed = add_replays(profile, instances, [*captured, *annotated], calls)
     work = correlate_work(profile, instances, calls, replayed)
     release_memory()
     step_of = step_of_instances(profile, work.instances, key_node)

@@ -171,6 +171,16 @@ class GraphNodes:
 
 
 @dataclass
+class NodeNames:
+    """Modules that the program wrote to the nodes of its CUDA graphs when it captured them."""
+
+    # Path of each module, ``layers.0.attention``, and whether it is its backward pass.
+    modules: tuple[tuple[str, bool], ...] = ()
+    # Code into ``modules`` of each kernel, copy and set; -1: none. Empty: not recorded.
+    of_work: tuple[Int32, ...] = ()
+
+
+@dataclass
 class Marks:
     """NVTX marks: points in time."""
 
@@ -303,6 +313,7 @@ class Profile:
     # CUDA graphs that were recorded as a whole, without their kernels.
     graphs: DeviceWork = field(default_factory=DeviceWork)
     graph_nodes: GraphNodes = field(default_factory=GraphNodes)
+    node_names: NodeNames = field(default_factory=NodeNames)
     # Traces of the capture of CUDA graphs, recorded apart from the replays; their names and
     # sizes are codes into this profile's.
     captures: tuple[Profile, ...] = ()

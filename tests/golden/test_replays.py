@@ -7,6 +7,7 @@ import json
 import lzma
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -365,3 +366,69 @@ def test_replays_after_an_update_in_place_are_unknown(tmp_path: Path) -> None:
     assert grades["/Net/linear"][0] == "capture"
     others = [value for name, value in grades.items() if name != "/Net/linear"]
     assert others == [("unknown", "CUDA graphs replayed it after a graph was changed in place.")]
+
+
+def _annotated(
+    folder: Path, change: Callable[[list[dict[str, Any]]], None] | None = None
+) -> Analyzed:
+    """Four replays of a graph whose eight kernels the program annotated, as PyTorch 2.14 does."""
+    packed = Path(__file__).parents[1] / "data" / "cases" / "graph_annotations.trace.json.xz"
+    trace = json.loads(lzma.decompress(packed.read_bytes()))
+    if change:
+        change([event for event in trace["traceEvents"] if event["cat"] == "kernel"])
+    (folder / "trace.json").write_text(json.dumps(trace))
+    return analyze_file(folder / "trace.json", folder / "out.sqlite")
+
+
+ANNOTATED = (
+    "SELECT op_node_name, direction, kernel_calls, gpu_time, name_grade FROM view_op_nodes"
+    " WHERE aggr_id = 1 AND kernel_calls > 0 ORDER BY 1, 2"
+)
+MODULES = ("/layers/0/attention/wo", "/layers/0/attention/wq", "/layers/0/feed_forward/w1", "/norm")
+
+
+def test_annotations_of_nodes_name_the_modules_of_replays(tmp_path: Path) -> None:
+    found = _annotated(tmp_path)
+    assert found.query(ANNOTATED) == [
+        (module, direction, 4, 160_000, "annotated")
+        for module in MODULES
+        for direction in ("bprop", "fprop")
+    ]
+    streams = "SELECT DISTINCT stream_id FROM kernels ORDER BY 1"
+    assert found.query(streams) == [(33,), (34,), (35,), (36,)]
+    assert found.warnings() == {"UNUSED_EVENTS": 40}
+    using = "SELECT DISTINCT tc_eligible, using_tc FROM view_op_nodes WHERE op_node_type = 'wq'"
+    assert found.query(using) == [(1, 1)]
+
+
+def test_nodes_without_an_annotation_belong_to_the_op_that_launched_them(tmp_path: Path) -> None:
+    def forget_norm(kernels: list[dict[str, Any]]) -> None:
+        for kernel in kernels:
+            if kernel["args"]["name"] == "norm":
+                del kernel["args"]["name"]
+
+    rows = _annotated(tmp_path, forget_norm).query(ANNOTATED)
+    assert [row[0] for row in rows] == [*(name for name in MODULES[:3] for _ in range(2)), STRAY]
+    assert rows[-1][2:] == (8, 320_000, "unknown")
+
+
+STRAY = "unassociated_cudaGraphLaunch"
+
+
+def test_a_backward_pass_has_the_name_of_a_forward_pass_without_kernels(tmp_path: Path) -> None:
+    def keep_backward(kernels: list[dict[str, Any]]) -> None:
+        for kernel in kernels:
+            kernel["args"]["autograd_phase"] = "backward"
+
+    rows = _annotated(tmp_path, keep_backward).query(ANNOTATED)
+    assert rows == [(module, "bprop", 8, 320_000, "annotated") for module in MODULES]
+
+
+def test_work_outside_graphs_keeps_the_op_that_launched_it(tmp_path: Path) -> None:
+    def launch_in_op(kernels: list[dict[str, Any]]) -> None:
+        # The correlation ids of the copies, which aten::copy_ makes.
+        for kernel in kernels:
+            kernel["args"]["correlation"] -= 1
+
+    rows = _annotated(tmp_path, launch_in_op).query(ANNOTATED)
+    assert [row[:3] for row in rows] == [("/copy_", "fprop", 32)]

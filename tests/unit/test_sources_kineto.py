@@ -119,6 +119,15 @@ def test_events_become_columns(tmp_path: Path) -> None:
     assert codes == {"UNUSED_EVENTS": 1}
 
 
+def test_counters_are_counted_as_not_read(tmp_path: Path) -> None:
+    counters = [{"ph": "C", "cat": "pm_sampling", "name": "sm", "ts": at, "args": {"value": 5}}
+                for at in (1000.5, 1001.5)]  # fmt: skip
+    profile = _read(tmp_path, trace([*_events(), *counters]))
+    messages = {warning.code: (warning.count, warning.message) for warning in profile.warnings}
+    count, message = messages["UNUSED_EVENTS"]
+    assert (count, "2 pm_sampling" in message) == (3, True)
+
+
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize(("kind", "sides"), [("DtoH", "Device -> {}"), ("HtoD", "{} -> Device")])
 def test_kinds_of_copies_in_their_arguments_are_those_of_names(

@@ -22,6 +22,7 @@ RECORDED: Final = "recorded"
 CAPTURE: Final = "capture"
 PROVENANCE: Final = "provenance"
 ALIGNED: Final = "aligned"
+ANNOTATED: Final = "annotated"
 MODULE: Final = "module"
 UNKNOWN: Final = "unknown"
 
@@ -44,6 +45,10 @@ _OF_EVIDENCE: Final = {
     Evidence.ORDER: (
         CAPTURE,
         say("CUDA graphs replayed it; a recorded capture has the same kernels in the same order."),
+    ),
+    Evidence.ANNOTATED: (
+        ANNOTATED,
+        say("CUDA graphs replayed it; the program wrote the module to the nodes of the graphs."),
     ),
     Evidence.NO_CAPTURE: (
         UNKNOWN,

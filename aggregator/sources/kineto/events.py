@@ -61,11 +61,13 @@ class TraceEvents:
     work_names: Codes[str] = field(default_factory=Codes)
     shapes: Codes[Arguments] = field(default_factory=Codes)  # Arguments as written.
     stacks: Codes[str] = field(default_factory=Codes)  # ``Call stack`` texts.
+    # Modules of the work of CUDA graphs, empty: none; whether it is of their backward passes.
+    annotations: Codes[tuple[str, bool]] = field(default_factory=Codes)
     # Pairs of process and thread as written.
     lanes: Codes[tuple[Any, Any]] = field(default_factory=Codes)
     # By pair of process and thread.
     thread_names: dict[tuple[Any, Any], str] = field(default_factory=dict)
-    # Number of complete events of each category that is not read.
+    # Number of complete events and counters of each category that is not read.
     unused: Counter[str] = field(default_factory=Counter)
     broken: int = 0  # Number of events without a possible time, or without their other end.
     odd: Counter[str] = field(default_factory=Counter)  # Number of values not understood, by name.
@@ -117,6 +119,8 @@ class _Reader:
                 key, name = (event.pid, event.tid), thread_name(event.args.name)
                 known = self._events.thread_names.get(key, "")
                 self._events.thread_names[key] = max(known, name)
+            elif event.ph == "C":
+                self._events.unused[event.cat or event.name or "(none)"] += 1
         for event in self._joined(halves) if halves else ():
             groups[event.cat].append(event)
         kinds: dict[str, list[Event]] = defaultdict(list)
@@ -256,9 +260,22 @@ def _work(events: TraceEvents, chosen: list[Event]) -> Columns:
     del events
     return {
         "device": _ints([event.args.device for event in chosen]),
-        "stream": _ints([event.args.stream for event in chosen]),
+        "stream": _ints([_stream(event.args) for event in chosen]),
         "correlation": _ints([event.args.correlation for event in chosen]),
     }
+
+
+def _stream(args: Args) -> int:
+    """Stream of the program; a replay runs the work of a graph in streams of its own."""
+    return args.original_stream if args.original_stream >= 0 else args.stream
+
+
+def _annotations(events: TraceEvents, chosen: list[Event]) -> Int32:
+    """Codes of what ``torch.cuda.graph_annotations`` wrote to the nodes of graphs."""
+    arguments = (event.args for event in chosen)
+    return events.annotations.codes(
+        [(args.name, args.autograd_phase == "backward") for args in arguments]
+    )
 
 
 def _syncs(events: TraceEvents, chosen: list[Event]) -> Columns:
@@ -278,6 +295,7 @@ def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
         "grid": np.array(grid, dtype=np.int32).reshape(-1, 3),
         "block": np.array(block, dtype=np.int32).reshape(-1, 3),
         "call": np.array([_call_number(event.args.call_id) for event in chosen], dtype=np.int64),
+        "annotation": _annotations(events, chosen),
     }
 
 
@@ -302,6 +320,7 @@ def _memory(events: TraceEvents, chosen: list[Event]) -> Columns:
     return _work(events, chosen) | {
         "name": events.work_names.codes(names),
         "bytes": _ints([event.args.num_bytes for event in chosen]),
+        "annotation": _annotations(events, chosen),
     }
 
 

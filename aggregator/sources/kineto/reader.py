@@ -22,6 +22,7 @@ from aggregator.profile.profile import (
     Kernels,
     Marks,
     MemoryOps,
+    NodeNames,
     Profile,
     ProfileWarning,
     Ranges,
@@ -132,6 +133,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         syncs=DeviceWork(**work.of(tables["syncs"])),
         waits=_waits(tables["syncs"], work),
         collective_calls=_collective_calls(tables["kernels"]),
+        node_names=_node_names(events),
         thread_names=lanes.names,
         system=read_system(events.header),
         session=read_session(events.header, start_ns),
@@ -197,6 +199,15 @@ def _collective_calls(table: Columns) -> CollectiveCalls:
     call = table["call"].astype(np.int64)
     kernel = np.flatnonzero(call >= 0)
     return CollectiveCalls(kernel, call[kernel])
+
+
+def _node_names(events: TraceEvents) -> NodeNames:
+    modules = events.annotations.values()
+    code = np.array([row if name else -1 for row, (name, _) in enumerate(modules)], dtype=np.int32)
+    if not (code >= 0).any():
+        return NodeNames()
+    kinds = ("kernels", "copies", "sets")
+    return NodeNames(modules, tuple(code[events.tables[kind]["annotation"]] for kind in kinds))
 
 
 def _memory(table: Columns, work: _WorkColumns, strings: tuple[str, ...]) -> MemoryOps:

@@ -25,6 +25,7 @@ _CODED: Final = {
     ),
     "shapes": (("ranges", "shapes"),),
     "stacks": (("ranges", "stack"),),
+    "annotations": (("kernels", "annotation"), ("copies", "annotation"), ("sets", "annotation")),
     "lanes": (("ranges", "lane"), ("python", "lane"), ("api", "lane")),
 }
 """Tables and columns of the codes of each numbering."""

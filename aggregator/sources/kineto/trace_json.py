@@ -68,7 +68,9 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     copy_kind: str = msgspec.field(name="copy kind", default="")
     copy_source: str = msgspec.field(name="src kind", default="")
     copy_target: str = msgspec.field(name="dst kind", default="")
-    name: str = ""
+    name: str = ""  # Of a thread, or of the module of a graph's kernel.
+    autograd_phase: str = ""
+    original_stream: _Int64 = -1  # Of a graph's kernel when it was captured.
     kernel: str = ""  # Name of the kernel that a call launches; ROCm only.
     index: _Int64 = msgspec.field(name="Ev Idx", default=-1)
     record_id: _Int64 = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)

@@ -14,6 +14,7 @@ const GRADES: Readonly<Record<string, string>> = {
   recorded: t("recorded"),
   provenance: t("provenance"),
   capture: t("capture"),
+  annotated: t("annotated"),
   aligned: t("aligned"),
   module: t("module only"),
   unknown: t("unknown"),

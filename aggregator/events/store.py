@@ -26,7 +26,7 @@ from aggregator.events.model import (
 )
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64, distinct
-from aggregator.profile.profile import LOST_RECORDS
+from aggregator.profile.profile import LOST_RECORDS, MOVED_CLOCK
 from aggregator.system.untrusted_json import read_json
 
 _WORK: Final = ("device", "stream_id", "process", "api_start", "api_duration", "start", "duration")
@@ -196,6 +196,11 @@ class EventStore:
     def lost_records(self) -> bool:
         """Whether the recorder lost work of the GPU: what is not there may have happened."""
         return any(str(code) in LOST_RECORDS for (code,) in self.values("warnings", "code"))
+
+    @cached_property
+    def is_clock_moved(self) -> bool:
+        """Whether the import moved the work of GPUs, whose clock was behind."""
+        return any(str(code) == MOVED_CLOCK for (code,) in self.values("warnings", "code"))
 
     @cached_property
     def process_of_thread(self) -> Int64:

@@ -59,7 +59,7 @@ from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Confidence
 from aggregator.options import Mode
 from aggregator.profile.arrays import Int32, Int64, ordered
-from aggregator.profile.profile import Profile, ProfileWarning
+from aggregator.profile.profile import MOVED_CLOCK, Profile, ProfileWarning
 from aggregator.system.progress import Level, Progress
 from aggregator.system.resources import release_memory, run_both
 from aggregator.texts import say
@@ -158,7 +158,7 @@ def _repair_clock(profile: Profile, calls: Sequence[Int32]) -> None:
         "about {time:.4g} us behind, and its times are moved by that.",
         time=shift_ns / 1e3,
     )
-    profile.warnings.append(ProfileWarning("GPU_CLOCK", text, len(behind)))
+    profile.warnings.append(ProfileWarning(MOVED_CLOCK, text, len(behind)))
 
 
 def _repair_early_work(profile: Profile, calls: Sequence[Int32]) -> bool:

@@ -276,6 +276,8 @@ class ProfileWarning:
     count: int  # Number of events concerned.
 
 
+MOVED_CLOCK = "GPU_CLOCK"
+"""Code of the warning that the work of GPUs was moved, because their clock was behind."""
 LOST_RECORDS = frozenset({"LOST_EVENTS", "DROPPED_EVENTS", "INCOMPLETE_EVENTS", "NO_GPU_WORK"})
 """Codes of warnings that records are missing: a GPU that shows no work may have done some."""
 

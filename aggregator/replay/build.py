@@ -324,6 +324,10 @@ def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text
         )
     if data.lost_records:
         notes.append(say("The recorder lost events."))
+    if data.is_clock_moved:
+        notes.append(
+            say("Work of GPUs was moved, because the clocks of CPU and GPU do not fit together.")
+        )
     work, is_earlier = data.work, data.work.is_earlier
     alone = (launch < 0) & ~_transfers(streams) & ~is_earlier[streams.row]
     before = alone & (work.call[streams.row] >= 0)

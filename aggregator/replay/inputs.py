@@ -82,6 +82,7 @@ class ReplayInput:
     iteration_end_ns: Int64  # End of each on the CPU, exclusive. Unit: ns.
     has_waits: bool  # Whether the capture records events and synchronization.
     lost_records: bool  # Whether the recorder lost events.
+    is_clock_moved: bool = False  # Whether the import moved the work of GPUs to fit the CPU.
 
     def calls_named(self, *parts: str) -> Bool:
         """Return whether the name of each call contains one of some texts."""

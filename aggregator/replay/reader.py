@@ -99,6 +99,7 @@ def read_replay_input(
         iteration_end_ns=end,
         has_waits=bool(len(waits)),
         lost_records=store.lost_records,
+        is_clock_moved=store.is_clock_moved,
     )
 
 

@@ -385,6 +385,8 @@ def test_a_job_cancelled_at_any_moment_leaves_nothing(
     with pytest.raises(AggregationCancelledError):
         import_ranks(options, files, Stopping(after), workers)
     assert _only_rank_files(tmp_path)
+    for child in multiprocessing.active_children():
+        child.join(60)
     assert not multiprocessing.active_children()
 
 

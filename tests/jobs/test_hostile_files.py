@@ -124,7 +124,7 @@ def test_a_long_command_line_in_a_file_holds_no_worker_up(
             assert found["state"] == "done", found["error"]
 
 
-def test_tables_without_end_do_not_hold_a_request_up(
+def test_a_view_in_place_of_a_table_is_refused(
     golden_dir: Path, demo_database: Path, tmp_path: Path
 ) -> None:
     hostile = Path(shutil.copy(golden_dir / "dlprof_dldb.sqlite", tmp_path / "nvidia.sqlite"))
@@ -145,6 +145,6 @@ def test_tables_without_end_do_not_hold_a_request_up(
         ids = {row["file_name"]: row["id"] for row in viewer.get("profiles/")["results"]}
         bad = f"profiles/{ids['nvidia.sqlite']}/aggregations/1/timeline/"
         status, body, _ = _ask(viewer, bad)
-        assert (status, body["error"]["code"]) == (503, "QUERY_TIMEOUT")
+        assert (status, body["error"]["code"]) == (422, "DATABASE_FOREIGN")
         assert not viewer.children("part_process")
         assert not list((tmp_path / "state/timelines").glob("*.sqlite"))

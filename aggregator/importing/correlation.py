@@ -195,6 +195,10 @@ _FEW_ENDLESS = 3
 """Single pieces with a wrong end; more of them in a small capture, and its streams overlap."""
 
 
+_OVERLAP_NS = 100_000
+"""Work that goes on longer than this after the next one of its stream began has a wrong end."""
+
+
 def _repair_endless_work(profile: Profile, calls: Sequence[Int32]) -> None:
     """End single pieces of work that cover whole others of their stream where the next one begins.
 
@@ -211,6 +215,8 @@ def _repair_endless_work(profile: Profile, calls: Sequence[Int32]) -> None:
     in_stream = [key[rows] for key in stream]
     call = np.concatenate(calls)[rows]
     endless, next_ns = _covering(start_ns[rows], end_ns[rows], in_stream, call)
+    is_long = end_ns[rows[endless]] - next_ns > _OVERLAP_NS
+    endless, next_ns = endless[is_long], next_ns[is_long]
     if not 0 < len(endless) <= max(_FEW_EARLY * len(rows), _FEW_ENDLESS):
         return
     last_ns, worst_ns = int(end_ns.max()), int((end_ns[rows[endless]] - next_ns).max())

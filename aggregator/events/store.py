@@ -195,12 +195,16 @@ class EventStore:
     @cached_property
     def lost_records(self) -> bool:
         """Whether the recorder lost work of the GPU: what is not there may have happened."""
-        return any(str(code) in LOST_RECORDS for (code,) in self.values("warnings", "code"))
+        return not LOST_RECORDS.isdisjoint(self._warning_codes)
 
     @cached_property
     def is_clock_moved(self) -> bool:
         """Whether the import moved the work of GPUs, whose clock was behind."""
-        return any(str(code) == MOVED_CLOCK for (code,) in self.values("warnings", "code"))
+        return MOVED_CLOCK in self._warning_codes
+
+    @cached_property
+    def _warning_codes(self) -> frozenset[str]:
+        return frozenset(str(code) for (code,) in self.values("warnings", "code"))
 
     @cached_property
     def process_of_thread(self) -> Int64:

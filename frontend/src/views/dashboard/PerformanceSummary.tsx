@@ -366,7 +366,8 @@ function Busy({ data }: { data: Summary }): JSX.Element {
   const idle = usage?.idle_pct ?? null;
   // A given step says nothing of its parts: those are of the profiled step.
   const isProfiled = data.bare_step_ns !== null && usage?.corrected_cpu_pct == null;
-  const known = { pct: formatPct(idle ?? 0) };
+  const share = { pct: formatPct(idle ?? 0) };
+  const note = isProfiled ? t("idle {pct} %, as profiled", share) : t("idle {pct} %", share);
   return (
     <Pct
       title={t("GPU busy")}
@@ -375,13 +376,7 @@ function Busy({ data }: { data: Summary }): JSX.Element {
       reason={data.unknown?.gpu_utilization_pct}
       tone="gpu"
       view="gpus"
-      note={
-        idle === null
-          ? undefined
-          : isProfiled
-            ? t("idle {pct} %, as profiled", known)
-            : t("idle {pct} %", known)
-      }
+      note={idle === null ? undefined : note}
     />
   );
 }

@@ -346,7 +346,7 @@ def _owners(data: AggregationData, owners: Sequence[OwnerAt]) -> list[MemoryOwne
 
 
 def _iteration(data: AggregationData, time_ns: int | None) -> int | None:
-    """The iteration at a time of the profile; None: none, or the time is unknown."""
+    """Return the iteration that contains a time, or None if none does or the time is unknown."""
     if time_ns is None:
         return None
     low_ns, high_ns, numbers = _iterations(data)

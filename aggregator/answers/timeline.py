@@ -64,8 +64,8 @@ class TimelineLabels(Struct):
 
     name: Annotated[list[int], doc("Index into names.")]
     category: Annotated[list[int], doc("As in the items of a timeline.")]
-    op: Annotated[list[int], doc("Index of the op's id in names; -1: none.")]
-    op_type: Annotated[list[int], doc("Index of its type in names; -1: none.")]
+    op: Annotated[list[int], doc("Index of the op's id in names, or -1 outside ops.")]
+    op_type: Annotated[list[int], doc("Index of the op's type in names, or -1 outside ops.")]
 
 
 class Timeline(Struct, kw_only=True):
@@ -99,7 +99,7 @@ class TimelineHits(Struct, kw_only=True):
 
     count: int
     is_listed: Annotated[bool, doc("False: there are too many to step through.")]
-    time_ns: Annotated[int, doc("Sum of the durations of those that are listed.")]
+    time_ns: Annotated[int, doc("Sum of the durations of the listed events.")]
     lanes: list[HitLane]
     event: Annotated[Hit | None, doc("The one that was asked for.")]
     first: Hit | None = None

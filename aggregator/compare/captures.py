@@ -46,8 +46,8 @@ class CaptureData:
     facts: dict[str, str]  # The set-up; what was not recorded is missing.
     domains: tuple[str, ...] = ()  # Custom NVTX domains, by name.
     started_ns: int | None = None  # Start of the capture, UTC; None: not recorded. Unit: ns.
-    # Time of the kernels launched in the iterations but those that communicate; None: unknown, or
-    # steps are compared, which end when their kernels have ended.
+    # Time of the kernels that the iterations launched, without communication. None if it is
+    # unknown, and for steps: a step ends only when its kernels have ended.
     launched_ns: int | None = None
     is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 

@@ -191,5 +191,5 @@ class Comparison:
 
     @property
     def difference_ns(self) -> Fraction:
-        """Mean step of the new side - that of the base, as profiled. Unit: ns."""
+        """Return how much longer the mean profiled step of the new side is. Unit: ns."""
         return self.new.step_ns - self.base.step_ns

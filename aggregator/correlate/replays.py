@@ -40,8 +40,8 @@ _NESTED_CALLS = 4
 class Replays:
     """How each kernel, copy and set was launched, in this order of kinds."""
 
-    # Row of the captured call: those of the profile, those of each of its captures, then the
-    # modules of annotated nodes; -1: none.
+    # Row of the captured call, or -1 without one. Rows count through the calls of the profile, the
+    # calls of each of its captures, and the modules of annotated nodes.
     call: tuple[Int64, ...]
     evidence: tuple[Integers, ...]  # ``Evidence`` values; ``RECORDED``: no graph launched it.
 

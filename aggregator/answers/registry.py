@@ -224,6 +224,7 @@ def _plain_type(hint: Any) -> type:
 
 _DECLARED: Final[Iterable[Answer]] = (
     Answer("verdict", "tables.verdict.read_verdict"),
+    Answer("limits", "tables.limits.read_limits"),
     Answer("recommendations", "answers.summaries.read_recommendations"),
     Answer("top-kernels", "answers.summaries.read_top_kernels"),
     Answer("kernels/{kernel}/launches", "answers.calls.read_kernel_launches"),

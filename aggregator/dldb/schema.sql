@@ -1,4 +1,4 @@
--- Version 2.1.10
+-- Version 2.1.11
 -- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 
@@ -127,7 +127,11 @@ CREATE TABLE warnings (
     -- One sentence. Unit: none.
     message TEXT NOT NULL,
     -- Events concerned. Unit: count.
-    count INTEGER NOT NULL
+    count INTEGER NOT NULL,
+    -- Their part of the launches, work or time that could be concerned; NULL: unknown. Unit: ratio.
+    share REAL,
+    -- One of them; empty: none is named. Unit: none.
+    example TEXT NOT NULL
 );
 
 -- Places in the model, and kinds of work outside it. Identity is fixed at import.

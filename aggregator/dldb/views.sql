@@ -643,7 +643,7 @@ SELECT t.tid AS thread_id, t.name AS thread_name, p.pid AS process_id, t.id AS r
 FROM threads AS t JOIN processes AS p ON p.id = t.process;
 
 CREATE VIEW view_warnings AS
-SELECT code, message, count FROM warnings;
+SELECT code, message, count, share, example FROM warnings;
 
 CREATE VIEW view_profile_info AS
 SELECT key, value FROM dldb_meta;

@@ -274,6 +274,8 @@ class ProfileWarning:
     code: str  # Stable name for scripts.
     message: str  # One sentence.
     count: int  # Number of events concerned.
+    share: float | None = None  # Of the launches, work or time that it could concern, 0 to 1.
+    example: str = ""  # One of the events, for people; empty: none.
 
 
 MOVED_CLOCK = "GPU_CLOCK"

@@ -29,6 +29,7 @@ from aggregator.dldb.ownership import read_stored_ownership
 from aggregator.dldb.reader import DB_VERSION, is_own_database
 from aggregator.dldb.rows.collectives import read_collectives
 from aggregator.dldb.rows.metadata import engine_version
+from aggregator.dldb.rows.profile import WARNING_COLUMNS
 from aggregator.dldb.secrets import masked_command
 from aggregator.dldb.stored import load_rollup_inputs
 from aggregator.dldb.writer import (
@@ -329,7 +330,7 @@ def _system_config(
 
 
 def _warning_table(warnings: list[ProfileWarning]) -> Table:
-    return Table("warnings", attributes(warnings, "code", "message", "count"))
+    return Table("warnings", attributes(warnings, *WARNING_COLUMNS))
 
 
 def _ranks(databases: list[RankDatabase]) -> Table:

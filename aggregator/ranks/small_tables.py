@@ -122,13 +122,19 @@ def _devices(databases: list[RankDatabase]) -> Table:
 
 def _warnings(databases: list[RankDatabase]) -> Table:
     """Warnings with equal text as one row with the sum of their counts."""
-    counts: dict[tuple[str, str], int] = {}
+    found: dict[tuple[str, str], list[_Row]] = {}
     for database in databases:
         for row in database.rows("warnings"):
-            key = (row["code"], row["message"])
-            counts[key] = counts.get(key, 0) + int(row["count"])
-    rows = [{"code": c, "message": m, "count": n} for (c, m), n in counts.items()]
-    return as_table("warnings", rows)
+            found.setdefault((row["code"], row["message"]), []).append(row)
+    return as_table("warnings", [_joined_warning(rows) for rows in found.values()])
+
+
+def _joined_warning(rows: list[_Row]) -> _Row:
+    """One warning of several ranks; its share is that of what could be concerned in all of them."""
+    count = sum(int(row["count"]) for row in rows)
+    whole = sum(row["count"] / row["share"] for row in rows if row["share"])
+    is_known = all(row["share"] for row in rows)
+    return rows[0] | {"count": count, "share": count / whole if is_known and whole else None}
 
 
 def _costs(databases: list[RankDatabase]) -> Table:

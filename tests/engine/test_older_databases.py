@@ -16,17 +16,19 @@ from aggregator.dldb.reader import DB_VERSION, open_database
 from aggregator.errors import DldbVersionError
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
+from aggregator.profile.limits import LimitCode
 from aggregator.system.progress import NullProgress
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.kernels import KERNELS
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
+from aggregator.tables.limits import read_limits
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.sql import iter_rows, resolve_columns
 from tests.builders import Analyzed, Trace, analyze, query
 
 OLDER = Path(__file__).parents[1] / "data" / "older"
-TABLES = {"2.1.10": "93d69bd5b1282240"}
+TABLES = {"2.1.11": "be40b775b1582a6b"}
 """Version of the database -> what its tables come to; see the last test."""
 
 
@@ -57,10 +59,10 @@ def test_a_database_of_today_names_the_same_version_twice(sample_database: Path)
 # what advice could save and no evidence of ops, 2.1.6 no kinds of streams, no numbers of
 # collectives, no phases and no memory of ops and groups, 2.1.7 no overviews of recorded
 # memory and no counters of GPUs, 2.1.8 no recorded windows and no typical
-# steps, 2.1.9 no sums of efficiency by group.
+# steps, 2.1.9 no sums of efficiency by group, 2.1.10 no shares and examples of warnings.
 
 
-@pytest.fixture(params=[f"2.1.{patch}" for patch in range(10)])
+@pytest.fixture(params=[f"2.1.{patch}" for patch in range(11)])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / f"{request.param}.sqlite"
     path.write_bytes(lzma.decompress((OLDER / f"dldb_{path.name}.xz").read_bytes()))
@@ -108,18 +110,27 @@ def test_one_of_an_earlier_patch_is_shown(older: Path) -> None:
         table = resolve_columns(KERNELS, database, {**params})
         kernels = list(iter_rows(table, parse_list_query(KERNELS, {}), database))
     lacking = {"is_steady", "steady_note", "steps", "iter_median_ns", "iter_p10_ns", "iter_p90_ns"}
-    lacking = lacking if older.stem < "2.1.3" else set()
-    if older.stem < "2.1.9":
+    patch = int(older.stem.rpartition(".")[2])
+    lacking = lacking if patch < 3 else set()
+    if patch < 9:
         later = {"view_typical_step", "view_recorded_part"}
         lacking |= {field.name for field in PERFORMANCE_SUMMARY.fields if field.view in later}
-    if older.stem < "2.1.4":
+    if patch < 4:
         lacking |= {"bare_steps", "bare_step_ns", "bare_step_p10_ns", "bare_step_p90_ns"}
         lacking |= {"profiled_step_ns", "profiled_steps", "overhead_pct", "bare_step_reason"}
-    if older.stem < "2.1.6":
+    if patch < 6:
         corrected = [one for one in PERFORMANCE_SUMMARY.fields if one.view == "view_corrected_step"]
         lacking |= {field.name for field in corrected}
     assert (summary["total_iterations"], set(summary["unknown"])) == (5, lacking)
     assert [(row["kernel_name"], row["num_calls"]) for row in kernels] == [("sgemm", 4)]
+
+
+def test_one_of_an_earlier_patch_says_that_limits_were_not_sought(older: Path) -> None:
+    with opened(older, time_limit_s=60) as database:
+        found = read_limits(AggregationData(database, {"aggr_id": 1, "domain": "default-domain"}))
+    assert not found.is_complete
+    assert "import the profile again" in found.reason
+    assert {limit.code for limit in found.limits} <= {LimitCode.PROFILED_SPEED}
 
 
 def test_tables_change_with_the_version_only() -> None:

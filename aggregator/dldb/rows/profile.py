@@ -29,6 +29,7 @@ from aggregator.profile.settings import NOT_RECORDED, read_settings
 from aggregator.texts import say
 
 TID_MASK = 0xFFFFFF
+WARNING_COLUMNS = ("code", "message", "count", "share", "example")
 NO_MEMORY = say("The capture holds no reading of the GPU's memory; a run under dlprof records it.")
 
 
@@ -86,7 +87,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
         },
     )
     yield op_table(data)
-    yield Table("warnings", attributes(profile.warnings, "code", "message", "count"))
+    yield Table("warnings", attributes(profile.warnings, *WARNING_COLUMNS))
     yield Table("model_config", _model_config(data))
     yield _key_node_candidates(data)
     yield phase_ranges(data.phases)

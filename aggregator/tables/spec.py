@@ -125,6 +125,8 @@ class Column:
     title: str = ""  # Header on the page; empty: made of the name.
     unit: str = ""  # Unit on the page of a time.
     when_null: str = ""  # What null means on the page, where the value is not applicable.
+    # The value adds up the aggregated iterations: the page shows it per step, or in total.
+    is_sum: bool = False
 
     @property
     def heading(self) -> str:
@@ -335,6 +337,7 @@ class _Page(TypedDict, total=False):
     title: str
     unit: str
     when_null: str
+    is_sum: bool
 
 
 def _column(
@@ -382,6 +385,11 @@ def number(name: str, description: str, sql: str = "", **page: Unpack[_Page]) ->
 def real(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
     """A column of numbers with a fraction."""
     return _column(Kind.NUMBER, name, description, sql, integer=False, **page)
+
+
+def summed(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
+    """A column of whole numbers that add up the aggregated iterations; times are in nanoseconds."""
+    return number(name, description, sql, is_sum=True, **page)
 
 
 def boolean(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:

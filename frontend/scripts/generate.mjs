@@ -82,6 +82,7 @@ function column(item) {
     ...texts,
     ...(item.unit === "" ? [] : [`unit: ${JSON.stringify(item.unit)}`]),
     ...(item.is_hidden ? ["isHiddenAtFirst: true"] : []),
+    ...(item.is_sum ? ["isSum: true"] : []),
   ];
   return `  { ${parts.join(", ")} },\n`;
 }

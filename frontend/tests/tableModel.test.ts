@@ -101,11 +101,18 @@ describe("filters", () => {
   });
 
   it("are typed in the unit of the column and sent in ns", () => {
-    expect(toApiNumber("1.5", "ms")).toBe("1500000");
-    expect(toApiNumber("1,000", undefined)).toBe("1000");
-    expect(toApiNumber("abc", "ms")).toBeNull();
-    expect(toApiNumber("", "ms")).toBeNull();
-    expect(fromApiNumber("1500000", "ms")).toBe("1.5");
+    expect(toApiNumber("1.5", { unit: "ms" })).toBe("1500000");
+    expect(toApiNumber("1,000")).toBe("1000");
+    expect(toApiNumber("abc", { unit: "ms" })).toBeNull();
+    expect(toApiNumber("", { unit: "ms" })).toBeNull();
+    expect(fromApiNumber("1500000", { unit: "ms" })).toBe("1.5");
+  });
+
+  it("of a sum are typed per step and sent in total", () => {
+    const perStep = { unit: "ms", factor: 18 } as const;
+    expect(toApiNumber("0.3", perStep)).toBe("5400000");
+    expect(fromApiNumber("5400000", perStep)).toBe("0.3");
+    expect(fromApiNumber("36", { factor: 18 })).toBe("2");
   });
 
   it("are shown in words", () => {

@@ -221,6 +221,7 @@ def _page_columns(spec: TableSpec) -> list[dict[str, Any]]:
             "kind": str(column.kind),
             "is_integer": column.integer,
             "is_hidden": column.name in spec.hidden,
+            "is_sum": column.is_sum,
             "unit": column.shown_unit,
             "when_null": column.when_null,
         }

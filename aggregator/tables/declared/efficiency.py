@@ -17,6 +17,7 @@ from aggregator.tables.spec import (
     number,
     real,
     sentence,
+    summed,
     text,
 )
 from aggregator.texts import say
@@ -34,18 +35,18 @@ def _rates() -> tuple[Column, ...]:
     *rates, bound, ideal, left, peak = rate_columns("t", _COSTS_UNKNOWN)
     known = (
         real("known_pct?", "Share of the GPU time with known costs."),
-        number("flops?", "Floating point operations."),
-        number("bytes?", "Data to move."),
+        summed("flops?", "Floating point operations."),
+        summed("bytes?", "Data to move."),
     )
     return (
-        number("gpu_time_ns", "Time in which its GPU work ran.", "t.gpu_time_sum"),
+        summed("gpu_time_ns", "Time in which its GPU work ran.", "t.gpu_time_sum"),
         *(replace(column, when_null=_COSTS_UNKNOWN) for column in known),
         *(*rates, ideal, left, peak, bound),
-        number("matrix_flops?", "Operations of matrix products."),
+        summed("matrix_flops?", "Operations of matrix products."),
     )
 
 
-_NUM_CALLS = number("num_calls", "Executions with work on a GPU.")
+_NUM_CALLS = summed("num_calls", "Executions with work on a GPU.")
 _GROUPED: dict[str, Any] = {
     "default_ordering": ("-left_time_ns",),
     "hidden": ("num_ops", *_HIDDEN),
@@ -120,7 +121,7 @@ ITERATION_EFFICIENCY = TableSpec(
     columns=(
         number("iteration_index", "Index of the iteration.", "t.iter_value"),
         number("duration_ns", "Length of the iteration.", "t.duration"),
-        *_rates(),
+        *(replace(column, is_sum=False) for column in _rates()),
         real(
             "tflops_per_second_per_gpu?",
             "TFLOP/s of matrix products per GPU, over the length of the iteration.",

@@ -18,6 +18,7 @@ from aggregator.tables.spec import (
     identifier,
     number,
     real,
+    summed,
     text,
 )
 from aggregator.texts import say
@@ -70,8 +71,8 @@ def _kernel(
         _LONG_NAME,
         text("kernel_name", "Short name of the kernel."),
         boolean("uses_tc?", "Whether it used Tensor Cores.", when_null="Unknown from its name."),
-        number("num_calls", "Number of launches.", calls),
-        number("gpu_time_ns", "Sum of the durations of its launches.", total),
+        summed("num_calls", "Number of launches.", calls),
+        summed("gpu_time_ns", "Sum of the durations of its launches.", total),
         real("gpu_time_avg_ns", "Mean duration of a launch.", average),
         number("gpu_time_min_ns", "Shortest duration of a launch.", least),
         number("gpu_time_max_ns", "Longest duration of a launch.", most),
@@ -84,7 +85,7 @@ _OURS = _kernel(
 )
 _THEIRS = _kernel("t.kernel_name", "t.calls", "t.gpu_time", "t.avg", "t.min", "t.max")
 _API_TIME = (
-    number("api_time_ns?", "Sum of the durations of the launching calls.", "t.api_time_sum"),
+    summed("api_time_ns?", "Sum of the durations of the launching calls.", "t.api_time_sum"),
     real("api_time_avg_ns?", "Mean duration of a launching call.", "t.api_time_avg"),
     number("api_time_min_ns?", "Shortest launching call.", "t.api_time_min"),
     number("api_time_max_ns?", "Longest launching call.", "t.api_time_max"),
@@ -171,7 +172,7 @@ def _merged(readable: str, time: str, least: str, most: str, view: str) -> tuple
         ),
         _SOURCE_OPS,
         number("num_ops", "Number of ops that launched it.", "count(DISTINCT t.op_node_id)"),
-        number("api_time_ns?", _API_TIME[0].description, "sum(t.api_time_sum)"),
+        summed("api_time_ns?", _API_TIME[0].description, "sum(t.api_time_sum)"),
         real(
             "api_time_avg_ns?",
             _API_TIME[1].description,

@@ -14,6 +14,7 @@ from aggregator.tables.spec import (
     identifier,
     number,
     real,
+    summed,
     text,
 )
 from aggregator.texts import say
@@ -85,12 +86,12 @@ def rate_columns(alias: str, when_null: str = "") -> tuple[Column, ...]:
             "What limits it: compute, memory or link.",
             "iif(t.ideal_time IS NULL, NULL, t.bound)",
         ),
-        number(
+        summed(
             "ideal_time_ns?",
             "Per call the longer of: operations at the peak rate, bytes at the peak bandwidth.",
             "t.ideal_time",
         ),
-        number("left_time_ns?", "GPU time beyond the ideal time.", "t.left_time"),
+        summed("left_time_ns?", "GPU time beyond the ideal time.", "t.left_time"),
         real("peak_pct?", "Ideal time over GPU time: 100 % is the roofline."),
     )
     return tuple(
@@ -101,13 +102,13 @@ def rate_columns(alias: str, when_null: str = "") -> tuple[Column, ...]:
 
 _OP_COLUMNS: tuple[Column, ...] = (
     *NAMES,
-    number(
+    summed(
         "gpu_time_ns",
         "Time in which the GPU worked for the op, summed over its calls; overlap counts once.",
         "t.gpu_time",
     ),
-    number("cpu_time_ns", "Time that the calls of the op took on the CPU.", "t.cpu_time"),
-    number("num_calls", "Executions in the aggregated iterations."),
+    summed("cpu_time_ns", "Time that the calls of the op took on the CPU.", "t.cpu_time"),
+    summed("num_calls", "Executions in the aggregated iterations."),
     boolean(
         "tc_eligible?",
         "Whether the op could use Tensor Cores.",
@@ -118,7 +119,7 @@ _OP_COLUMNS: tuple[Column, ...] = (
         "Whether one of its kernels used Tensor Cores.",
         when_null="Unknown: the kernels of its CUDA graphs were not recorded.",
     ),
-    number("kernel_calls", "Number of kernel launches."),
+    summed("kernel_calls", "Number of kernel launches."),
     boolean("is_bad_data_type", "Could use Tensor Cores, but runs in a data type that has none."),
     choice("data_type", "Data types of the inputs."),
     number("rank?", "Rank that ran it.", when_null="Its process is not one of several ranks."),
@@ -194,7 +195,7 @@ MERGED_OPS = TableSpec(
         choice("op_type", "Kind of op (conv2d).", "t.op_node_type"),
         text("ranks?", "Ranks that ran it, separated by commas.", title="Rank"),
         number("num_ranks", "Number of ranks that ran it.", title="Ranks"),
-        number("gpu_time_ns", "GPU time of all its ranks together.", "t.gpu_time"),
+        summed("gpu_time_ns", "GPU time of all its ranks together.", "t.gpu_time"),
         real(
             "share_pct?",
             "Share of the GPU time of all ops.",
@@ -202,15 +203,15 @@ MERGED_OPS = TableSpec(
             title="GPU share (%)",
         ),
         number("slowest_rank?", "Rank on which it took the most GPU time."),
-        number("slowest_gpu_time_ns", "GPU time on that rank.", "t.slowest_gpu_time"),
+        summed("slowest_gpu_time_ns", "GPU time on that rank.", "t.slowest_gpu_time"),
         real(
             "imbalance_pct?",
             "GPU time on the slowest rank beyond the mean of the ranks.",
             "t.imbalance",
             when_null="It has no GPU time.",
         ),
-        number("cpu_time_ns", "Time of the calls of all its ranks on the CPU.", "t.cpu_time"),
-        number("num_calls", "Executions on all its ranks, in the aggregated iterations."),
+        summed("cpu_time_ns", "Time of the calls of all its ranks on the CPU.", "t.cpu_time"),
+        summed("num_calls", "Executions on all its ranks, in the aggregated iterations."),
         boolean(
             "tc_eligible?",
             "Whether the op could use Tensor Cores.",
@@ -221,7 +222,7 @@ MERGED_OPS = TableSpec(
             "Whether one of its kernels used Tensor Cores.",
             when_null="Unknown: the kernels of its CUDA graphs were not recorded.",
         ),
-        number("kernel_calls", "Number of kernel launches."),
+        summed("kernel_calls", "Number of kernel launches."),
         choice("data_type", "Data types of the inputs."),
         identifier("op_id", "Name of the op on the slowest rank.", "t.op_node_id"),
         *called_from("t"),
@@ -237,7 +238,7 @@ def _statistics(stem: str, alias: str, what: str) -> tuple[Column, ...]:
     """Sum, mean, least and greatest of a time, under DLProf's column names."""
     view_stem = f"{alias}.{stem}"
     return (
-        number(f"{stem}_ns", f"{what}; sum.", f"{view_stem}_sum"),
+        summed(f"{stem}_ns", f"{what}; sum.", f"{view_stem}_sum"),
         real(f"{stem}_avg_ns", f"{what}; mean of a call.", f"{view_stem}_avg"),
         number(f"{stem}_min_ns", f"{what}; least of a call.", f"{view_stem}_min"),
         number(f"{stem}_max_ns", f"{what}; most of a call.", f"{view_stem}_max"),
@@ -279,7 +280,7 @@ OP_TYPES = TableSpec(
     columns=(
         identifier("op_type", "Kind of op (conv2d).", "t.op_node_type"),
         number("num_ops", "Number of different ops of this type.", "t.num_nodes"),
-        number("num_calls", "Executions in the aggregated iterations."),
+        summed("num_calls", "Executions in the aggregated iterations."),
         *_time16("t"),
     ),
     default_ordering=("-gpu_time_ns",),
@@ -302,7 +303,7 @@ GROUP_OPS = TableSpec(
         text("trimmed_name", "Last part of the path.", "t.row_trimmed_name"),
         choice("kind", "group or op.", "CASE t.row_type WHEN 1 THEN 'group' WHEN 2 THEN 'op' END"),
         number("level", "Depth of the path; 1: the root."),
-        number("num_op_instances", "Executions of the ops below."),
+        summed("num_op_instances", "Executions of the ops below."),
         number(
             "num_tc_eligible_ops?",
             "Ops below that could use Tensor Cores.",
@@ -310,10 +311,10 @@ GROUP_OPS = TableSpec(
             when_null="Unknown: the profile names no ops.",
         ),
         number("num_ops_using_tc", "Ops below that used Tensor Cores.", "t.num_tc_leaf_ops"),
-        number("cpu_time_ns", "CPU time of all ops below.", "t.cpu_time_sum"),
-        number("gpu_time_ns", "GPU time of all ops below.", "t.gpu_time_sum"),
-        number("cpu_overhead_ns", "CPU time outside CUDA calls.", "t.cpu_overhead_sum"),
-        number("gpu_idle_ns", "Gaps between the GPU work of a call.", "t.gpu_idle_sum"),
+        summed("cpu_time_ns", "CPU time of all ops below.", "t.cpu_time_sum"),
+        summed("gpu_time_ns", "GPU time of all ops below.", "t.gpu_time_sum"),
+        summed("cpu_overhead_ns", "CPU time outside CUDA calls.", "t.cpu_overhead_sum"),
+        summed("gpu_idle_ns", "Gaps between the GPU work of a call.", "t.gpu_idle_sum"),
         choice(
             "direction?",
             "fprop, bprop or recompute; empty: work outside every op.",

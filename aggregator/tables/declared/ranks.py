@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.tables.spec import Source, TableSpec, choice, number, real, sentence, text
+from aggregator.tables.spec import Source, TableSpec, choice, number, real, sentence, summed, text
 from aggregator.texts import say
 
 _UNMATCHED = "It was not found on any other rank."
@@ -22,28 +22,28 @@ RANKS = TableSpec(
             "Share of the aggregated time in which a kernel ran on the GPU.",
             "t.gpu_utilization",
         ),
-        number("computing_ns?", "Time in which kernels ran that do not move data between GPUs."),
+        summed("computing_ns?", "Time in which kernels ran that do not move data between GPUs."),
         real("imbalance_pct?", "Its computing time compared with the mean of all ranks."),
-        number("communication_ns?", "Time in which kernels ran that move data between GPUs."),
-        number(
+        summed("communication_ns?", "Time in which kernels ran that move data between GPUs."),
+        summed(
             "exposed_communication_ns?",
             "Time in which data moved between GPUs while no kernel computed.",
         ),
-        number(
+        summed(
             "waiting_ns?",
             "Time in collectives before the last rank arrived; null: unknown.",
             when_null=_UNMATCHED,
         ),
         real("waiting_pct?", "Waiting as a share of the aggregated time.", when_null=_UNMATCHED),
         number("times_last", "Collectives in which the other ranks waited for this one."),
-        number(
+        summed(
             "kept_waiting_ns?",
             "Time that the other ranks together waited for this one.",
             when_null=_UNMATCHED,
         ),
-        number("collective_count", "Collectives that it took part in."),
+        summed("collective_count", "Collectives that it took part in."),
         number("unmatched_count", "Collectives that were found on no other rank."),
-        number("kernel_count", "Number of kernel launches."),
+        summed("kernel_count", "Number of kernel launches."),
         choice("aligned_by", "How its clock was aligned with the other ranks."),
         number("clock_offset_ns?", "Offset added to its times; null: unknown."),
         number(

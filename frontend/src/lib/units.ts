@@ -27,6 +27,12 @@ export function formatInt(value: number): string {
   return integerFormat.format(value);
 }
 
+/** A number of calls, which is seldom whole per step: 17,129, 12.5, 0.25. */
+export function formatCount(value: number): string {
+  if (Number.isInteger(value) || value >= 100) return formatInt(value);
+  return String(Number(value.toPrecision(3)));
+}
+
 /** Formats by their number of decimals: making one takes as long as formatting a hundred numbers. */
 const fixedFormats = new Map<number, Intl.NumberFormat>();
 
@@ -79,8 +85,13 @@ export function durationRange(shortest: number, longest: number): string {
   return `${low}–${high} ${unit}`;
 }
 
-/** A duration in a unit with three decimals (so ms show µs, and µs show ns, exactly). */
+/**
+ * A duration in a unit with three decimals (so ms show µs, and µs show ns, exactly); no time at all
+ * is "0", and some time never looks like none.
+ */
 export function formatTimeIn(ns: number, unit: TimeUnit): string {
+  if (ns === 0) return "0";
+  if (unit !== "ns" && Math.abs(ns) < 0.0005 * NS_PER_UNIT[unit]) return "<0.001";
   return formatFixed(ns / NS_PER_UNIT[unit], unit === "ns" ? 0 : 3);
 }
 

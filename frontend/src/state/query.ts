@@ -6,7 +6,7 @@ export type Query = ReadonlyMap<string, string>;
 export type QueryPatch = Readonly<Record<string, string | null>>;
 
 /** What names the data comes first, so that links read the same way. */
-const LEADING = ["profile", "view", "aggregation", "domain"];
+const LEADING = ["profile", "view", "aggregation", "domain", "per"];
 
 export function parseQuery(search: string): Query {
   return new Map(new URLSearchParams(search));

@@ -3,7 +3,6 @@
 import type { JSX } from "preact";
 import { useResource } from "../api/useResource";
 import { t } from "../i18n";
-import type { TimeUnit } from "../lib/units";
 import { type ColumnModel, fromApiNumber, toApiNumber, withFilter } from "./model";
 import { useDebounced } from "./useDebounced";
 import type { TableControl } from "./useTableState";
@@ -110,10 +109,6 @@ function NumberFilter({ column, control }: FilterProps): JSX.Element {
   );
 }
 
-function shownBound(value: string | undefined, unit: TimeUnit | undefined): string {
-  return value === undefined ? "" : fromApiNumber(value, unit);
-}
-
 function BoundFilter({
   column,
   control,
@@ -122,16 +117,18 @@ function BoundFilter({
   sign,
 }: FilterProps & { suffix: string; word: string; sign: string }): JSX.Element {
   const name = `${column.key}${suffix}`;
+  const bound = control.state.filters[name];
   const [text, setText] = useDebounced(
-    shownBound(control.state.filters[name], column.unit),
+    bound === undefined ? "" : fromApiNumber(bound, column),
     (typed) => {
-      const value = toApiNumber(typed, column.unit);
+      const value = toApiNumber(typed, column);
       if (value === null && typed.trim() !== "") return;
       control.change(withFilter(control.state, name, value ?? ""), { replace: true });
     },
   );
-  const isWrong = text.trim() !== "" && toApiNumber(text, column.unit) === null;
-  const unit = column.unit === undefined ? "" : ` ${t("in {unit}", { unit: column.unit })}`;
+  const isWrong = text.trim() !== "" && toApiNumber(text, column) === null;
+  const shown = column.shownUnit ?? column.unit;
+  const unit = shown === undefined ? "" : ` ${t("in {unit}", { unit: shown })}`;
   return (
     <input
       class="filter-input"

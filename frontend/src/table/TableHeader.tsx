@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { FilterCell } from "./FilterCell";
-import { nextSort, sortDirection } from "./model";
+import { type ColumnModel, nextSort, sortDirection } from "./model";
 import { ResizeHandle } from "./ResizeHandle";
 import type { Column } from "./spec";
 import type { TableControl } from "./useTableState";
@@ -87,6 +87,11 @@ export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
   );
 }
 
+export function HeaderUnit({ column }: { column: ColumnModel }): JSX.Element | null {
+  const unit = column.shownUnit ?? column.unit;
+  return unit === undefined ? null : <span class="th-unit">{unit}</span>;
+}
+
 function HeaderCell<Row>({
   column,
   control,
@@ -103,7 +108,7 @@ function HeaderCell<Row>({
   const face = (
     <>
       <span class="th-title">{column.title}</span>
-      {column.unit !== undefined && <span class="th-unit">{column.unit}</span>}
+      <HeaderUnit column={column} />
     </>
   );
   const align = `align-${column.align ?? "left"}`;

@@ -11,11 +11,12 @@ import { openDocs } from "../state/docs";
 import { useScope } from "../state/scope";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/Popover";
+import { ScaleSwitch } from "../ui/ScaleSwitch";
 import { FETCH_LIMIT, type Fetched, fetchRows } from "./fetchRows";
-import { chips, withFilter, withoutFilters } from "./model";
+import { type ColumnModel, chips, withFilter, withoutFilters } from "./model";
 import { printTable } from "./print";
 import { saveExport } from "./saveFile";
-import type { TableSpec } from "./spec";
+import type { Column, TableSpec } from "./spec";
 import type { ColumnChoice } from "./useColumns";
 import { useDebounced } from "./useDebounced";
 import type { TableControl } from "./useTableState";
@@ -54,6 +55,7 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
           {props.countText}
         </span>
         <AboutButton />
+        {props.columns.shown.some((column) => column.isSum === true) && <ScaleSwitch />}
         <SearchBox control={control} noun={spec.noun[1]} />
         <button
           type="button"
@@ -69,14 +71,14 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
           <ExportMenu
             spec={spec}
             caption={props.caption}
-            chips={chips(control.state, spec.columns).map((chip) => chip.label)}
+            chips={chips(control.state, props.columns.all).map((chip) => chip.label)}
             columns={props.columns}
             exportUrl={props.exportUrl}
             listUrl={props.listUrl}
           />
         )}
       </div>
-      <Chips spec={spec} control={control} />
+      <Chips columns={props.columns.all} control={control} />
     </header>
   );
 }
@@ -128,14 +130,14 @@ function SearchBox({ control, noun }: { control: TableControl; noun: string }): 
 }
 
 function Chips<Row>({
-  spec,
+  columns,
   control,
 }: {
-  spec: TableSpec<Row>;
+  columns: readonly Column<Row>[];
   control: TableControl;
 }): JSX.Element | null {
   const { state, change } = control;
-  const list = chips(state, spec.columns);
+  const list = chips(state, columns);
   if (list.length === 0) return null;
   return (
     <ul class="chips" aria-label={t("Active filters")}>
@@ -195,9 +197,11 @@ export function ColumnMenu<Row>({
   );
 }
 
-/** Times are printed in exact ns, so the header has that unit. */
-function headerText(title: string, unit: string | undefined): string {
-  return unit === undefined ? title : `${title} (ns)`;
+/** Times are printed in exact ns and sums as totals, so the header says so. */
+function headerText({ title, unit, isSum }: ColumnModel): string {
+  const words = [unit === undefined ? "" : "ns", isSum === true ? t("total") : ""];
+  const text = words.filter((word) => word !== "").join(" ");
+  return text === "" ? title : `${title} (${text})`;
 }
 
 interface ExportMenuProps<Row> {
@@ -219,7 +223,7 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
   const { spec, columns, exportUrl, listUrl } = props;
   const { profile, aggregation, domain } = useScope();
   const [message, setMessage] = useState("");
-  const header = columns.shown.map((column) => headerText(column.title, column.unit));
+  const header = columns.shown.map((column) => headerText(column));
   /** Fetches all rows, passes them to `use`, and shows their number. */
   const withRows = async (doing: string, use: (fetched: Fetched<Row>) => Promise<string>) => {
     setMessage(doing);

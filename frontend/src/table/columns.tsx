@@ -2,9 +2,11 @@
 
 import type { ComponentChildren } from "preact";
 import { t } from "../i18n";
+import { type Scale, sumUnit } from "../lib/perStep";
 import { stackFrames } from "../lib/text";
 import {
   exactNs,
+  formatCount,
   formatFixed,
   formatInt,
   formatPct,
@@ -39,6 +41,8 @@ export interface DeclaredColumn<Row> {
   readonly whenNull?: string;
   readonly unit?: TimeUnit;
   readonly isHiddenAtFirst?: boolean;
+  /** The value adds up the aggregated iterations. */
+  readonly isSum?: boolean;
 }
 
 type Value = string | number | boolean;
@@ -59,7 +63,7 @@ const LOOKS: Readonly<Record<Format, Look>> = {
     width: 100,
     draw:
       ({ unit = "ms" }) =>
-      (ns: number) => <span title={exactNs(ns)}>{formatTimeIn(ns, unit)}</span>,
+      (ns: number) => <span title={exactNs(Math.round(ns))}>{formatTimeIn(ns, unit)}</span>,
   },
   share: {
     ...RIGHT,
@@ -75,7 +79,7 @@ const LOOKS: Readonly<Record<Format, Look>> = {
       <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GIB, 1)}</span>
     ),
   },
-  count: { ...RIGHT, width: 76, draw: () => formatInt },
+  count: { ...RIGHT, width: 76, draw: () => formatCount },
   rate: { ...RIGHT, width: 110, draw: () => rounded },
   number: { kind: "choice", align: "left", width: 90, draw: () => formatInt },
   flag: {
@@ -111,9 +115,10 @@ function letterWidth(letter: string): number {
 }
 
 /** Room for a header, with its unit and the arrow of the order. */
-function headerWidth(title: string, unit: string | undefined): number {
+function headerWidth(title: string, unit: string | undefined, isSum: boolean | undefined): number {
   const letters = [...title].reduce((sum, letter) => sum + letterWidth(letter), 0);
-  return Math.round(40 + letters + (unit === undefined ? 0 : 26));
+  const perStep = isSum === true ? 32 : 0;
+  return Math.round(40 + letters + perStep + (unit === undefined ? 0 : 26));
 }
 
 /** What a table changes of a declared column; `draw` replaces the cell of a value that is known. */
@@ -128,7 +133,7 @@ function shownColumn<Row>(
   column: DeclaredColumn<Row>,
   { draw, ...change }: Change<Row>,
 ): Column<Row> {
-  const { key, format, whenNull, title, unit } = column;
+  const { key, format, whenNull, title, unit, isSum } = column;
   const look = LOOKS[format];
   const read = (row: Row) => row[key] as Value | null | undefined;
   const drawn = draw ?? look.draw(column as DeclaredColumn<never>);
@@ -140,13 +145,16 @@ function shownColumn<Row>(
     hint: column.hint,
     ...(unit === undefined ? {} : { unit }),
     ...(column.isHiddenAtFirst === true ? { isHiddenAtFirst: true } : {}),
-    width: Math.max(look.width, headerWidth(title, unit)),
+    ...(isSum === true ? { isSum } : {}),
+    width: Math.max(look.width, headerWidth(title, unit, isSum)),
     plain: read,
     cell: (row, context) => {
       const value = read(row);
       if (value === null || value === undefined)
         return <Unknown reason={context.unknown[key] ?? whenNull} />;
-      return drawn(value as never, row as never, context);
+      const { steps = 1 } = context;
+      const shown = isSum === true && typeof value === "number" ? value / steps : value;
+      return drawn(shown as never, row as never, context);
     },
     ...change,
   };
@@ -160,6 +168,24 @@ export function shownColumns<Row>(
   return declared.map((column, index) => {
     const shown = shownColumn(column, changes?.[column.key] ?? {});
     return index === 0 && column.format === "name" ? { ...shown, isWide: true } : shown;
+  });
+}
+
+/** The columns with their sums per step or in total, and the unit that says which. */
+export function scaledColumns<Row>(
+  columns: readonly Column<Row>[],
+  scale: Scale,
+): readonly Column<Row>[] {
+  const { steps } = scale;
+  return columns.map((column) => {
+    if (column.isSum !== true) return column;
+    const unit = sumUnit(column.unit, scale);
+    return {
+      ...column,
+      ...(unit === "" ? {} : { shownUnit: unit }),
+      factor: steps,
+      cell: (row, context) => column.cell(row, { ...context, steps }),
+    };
   });
 }
 

@@ -15,6 +15,12 @@ export interface ColumnModel {
   readonly kind: ColumnKind;
   /** Times come in ns and are shown, typed and filtered in this unit. */
   readonly unit?: TimeUnit;
+  /** The value adds up the aggregated iterations. */
+  readonly isSum?: boolean;
+  /** The unit as the header has it, where it is not `unit`: "ms/step". */
+  readonly shownUnit?: string;
+  /** What the shown value is multiplied by for the API, besides its unit. */
+  readonly factor?: number;
   readonly isSortable?: boolean;
   readonly isFilterable?: boolean;
 }
@@ -142,19 +148,28 @@ export function withoutFilters(state: TableState): TableState {
   return { ...state, filters: {}, search: "", page: 1 };
 }
 
+type Scaled = Pick<ColumnModel, "unit" | "factor">;
+
+/** What a value in the unit of its column is multiplied by to be one of the API. */
+function apiFactor({ unit, factor = 1 }: Scaled): number {
+  return factor * (unit === undefined ? 1 : NS_PER_UNIT[unit]);
+}
+
 /** A number that was typed in the unit of the column -> what the API takes; null if it is none. */
-export function toApiNumber(text: string, unit: TimeUnit | undefined): string | null {
+export function toApiNumber(text: string, column: Scaled = {}): string | null {
   const cleaned = text.trim().replaceAll(",", "");
   if (cleaned === "" || !/^-?(?:\d+|\d*\.\d+)$/.test(cleaned)) return null;
-  const value = Number(cleaned);
-  return unit === undefined ? String(value) : String(Math.round(value * NS_PER_UNIT[unit]));
+  const value = Number(cleaned) * apiFactor(column);
+  return column.unit === undefined ? String(value) : String(Math.round(value));
 }
 
 /** The reverse of `toApiNumber`, for the field. */
-export function fromApiNumber(value: string, unit: TimeUnit | undefined): string {
+export function fromApiNumber(value: string, column: Scaled = {}): string {
   // A link may hold anything; the server says what is wrong with it.
-  if (unit === undefined || !Number.isFinite(Number(value))) return value;
-  return String(Number(value) / NS_PER_UNIT[unit]);
+  const factor = apiFactor(column);
+  if (factor === 1 || !Number.isFinite(Number(value))) return value;
+  // Without the noise of a division: 0.3, not 0.30000000000000004.
+  return String(Number((Number(value) / factor).toPrecision(9)));
 }
 
 export interface Chip {
@@ -189,8 +204,8 @@ function chipLabel(name: string, value: string, columns: readonly ColumnModel[])
   const [suffix, sign] = operator;
   if (suffix === "__icontains") return t("{column} contains “{value}”", { column: title, value });
   if (suffix === "__in") return `${title}: ${listed(value.split(","))}`;
-  const shown = fromApiNumber(value, column?.unit);
-  return `${title} ${sign} ${shown}${column?.unit === undefined ? "" : ` ${column.unit}`}`;
+  const unit = column?.shownUnit ?? column?.unit;
+  return `${title} ${sign} ${fromApiNumber(value, column)}${unit === undefined ? "" : ` ${unit}`}`;
 }
 
 /** The active filters in words, in the order of the columns' filters. */

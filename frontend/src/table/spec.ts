@@ -10,6 +10,8 @@ export interface CellContext {
   /** The long text of this row is unfolded below it. */
   /** Largest value of a column on this page: the full length of its bars. */
   readonly largest: (key: string) => number;
+  /** What sums are divided by; left out: 1. */
+  readonly steps?: number;
   readonly isUnfolded: boolean;
   readonly toggleUnfolded: () => void;
 }

@@ -1,11 +1,15 @@
 /** Which columns a table shows: chosen in the address, else remembered in the browser. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { useScale } from "../lib/perStep";
 import { currentQuery, navigate, useQuery } from "../state/location";
 import { readStored, writeStored } from "../state/storage";
+import { scaledColumns } from "./columns";
 import type { Column, TableSpec } from "./spec";
 
 export interface ColumnChoice<Row> {
+  /** All columns, with their sums per step or in total. */
+  readonly all: readonly Column<Row>[];
   readonly shown: readonly Column<Row>[];
   /** Chosen columns that are left out because no row has a value. */
   readonly empty: readonly Column<Row>[];
@@ -45,6 +49,11 @@ export function useColumns<Row>(
   { isInAddress = true, rows = [], used = () => false }: ColumnOptions<Row> = {},
 ): ColumnChoice<Row> {
   const query = useQuery();
+  const { isPerStep, steps } = useScale();
+  const all = useMemo(
+    () => scaledColumns(spec.columns, { isPerStep, steps }),
+    [spec, isPerStep, steps],
+  );
   const [own, setOwn] = useState(() => storedChoice(spec));
   const chosen = (isInAddress ? query.get(`${spec.id}.cols`) : undefined) ?? own;
   useLinkedChoice(spec.id, isInAddress ? own : null);
@@ -58,8 +67,8 @@ export function useColumns<Row>(
   };
   const wanted = useMemo(() => {
     const keys = new Set(chosen === null ? chosenAtFirst(spec) : chosen.split(","));
-    return spec.columns.filter((column, index) => index === 0 || keys.has(column.key));
-  }, [spec, chosen]);
+    return all.filter((column, index) => index === 0 || keys.has(column.key));
+  }, [spec, all, chosen]);
   const [areEmptyShown, setEmptyShown] = useState(false);
   const withValues = useKeysWithValues(spec, rows);
   const isEmpty = (column: Column<Row>, index: number) =>
@@ -72,6 +81,7 @@ export function useColumns<Row>(
     return left === "" ? wanted : wanted.filter((column) => !hidden.has(column.key));
   }, [wanted, left]);
   return {
+    all,
     shown,
     empty,
     showEmpty: () => setEmptyShown(true),

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import type { KernelLaunches, KernelsRow } from "../../api/types";
 import { t } from "../../i18n";
+import { sumCount, sumUnit, useScale } from "../../lib/perStep";
 import { formatInt, formatPct } from "../../lib/units";
 import { useQuery } from "../../state/location";
 import { DataTable } from "../../table/DataTable";
@@ -24,6 +25,7 @@ import {
   PageHead,
   SmallTable,
   showIteration,
+  sumTime,
   time,
   timeIn,
   unitOf,
@@ -95,11 +97,12 @@ function OneKernel({ name, data: kernel }: OneProps<KernelLaunches>): JSX.Elemen
 
 function Figures({ kernel }: { kernel: KernelLaunches }): JSX.Element {
   const share = kernel.share_pct === null ? null : `${formatPct(kernel.share_pct)} %`;
+  const scale = useScale();
   const flag = kernel.uses_tc === null ? null : <Flag value={kernel.uses_tc} />;
   const facts: readonly Fact[] = [
-    [t("GPU time"), time(kernel.gpu_time_ns)],
+    [t("GPU time"), sumTime(kernel.gpu_time_ns, scale)],
     [t("Share of all kernels"), share],
-    [t("Launches"), formatInt(kernel.num_calls)],
+    [t("Launches"), sumCount(kernel.num_calls, scale)],
     [t("Mean duration"), time(kernel.gpu_time_avg_ns)],
     [t("Shortest"), time(kernel.gpu_time_min_ns)],
     [t("Longest"), time(kernel.gpu_time_max_ns)],
@@ -131,7 +134,8 @@ function FullNames({ kernel }: { kernel: KernelLaunches }): JSX.Element | null {
 function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
   if (kernel.sizes === null) return <NotKnown reason={kernel.unknown.sizes} />;
   const left = (kernel.num_sizes ?? 0) - kernel.sizes.length;
-  const unit = unitOf(kernel.sizes.map((row) => row.gpu_time_ns));
+  const scale = useScale();
+  const unit = unitOf(kernel.sizes.map((row) => row.gpu_time_ns / scale.steps));
   return (
     <SmallTable
       label={t("Launch sizes")}
@@ -139,7 +143,7 @@ function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
         [t("Grid")],
         [t("Block")],
         [t("Launches"), "align-right"],
-        [`${t("GPU time")} (${unit})`, "align-right"],
+        [`${t("GPU time")} (${sumUnit(unit, scale)})`, "align-right"],
       ]}
       more={left > 0 ? t("{count} further sizes with less GPU time", { count: left }) : null}
     >
@@ -147,8 +151,8 @@ function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
         <tr key={`${row.grid} ${row.block}`}>
           <td>{row.grid}</td>
           <td>{row.block}</td>
-          <td class="align-right">{formatInt(row.num_calls)}</td>
-          <td class="align-right">{timeIn(row.gpu_time_ns, unit)}</td>
+          <td class="align-right">{sumCount(row.num_calls, scale)}</td>
+          <td class="align-right">{timeIn(row.gpu_time_ns / scale.steps, unit)}</td>
         </tr>
       ))}
     </SmallTable>

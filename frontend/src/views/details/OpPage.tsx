@@ -14,6 +14,7 @@ import type {
   PeakRatesRow,
 } from "../../api/types";
 import { t } from "../../i18n";
+import { sumCount, sumUnit, useScale } from "../../lib/perStep";
 import { formatInt, formatPct } from "../../lib/units";
 import { currentQuery, useQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
@@ -39,6 +40,7 @@ import {
   PageHead,
   SmallTable,
   showIteration,
+  sumTime,
   time,
   timeIn,
   unitOf,
@@ -125,14 +127,16 @@ function Figures({ op }: { op: OpRow }): JSX.Element {
   const flag = (value: boolean | null) =>
     value === null || (info.no_ops_reason ?? "") !== "" ? null : <Flag value={value} />;
   const share = op.share_pct === null ? null : `${formatPct(op.share_pct)} %`;
-  const count = (value: number | null) => (value === null ? null : formatInt(value));
+  const scale = useScale();
+  const sum = (ns: number | null) => (ns === null ? null : sumTime(ns, scale));
+  const count = (value: number | null) => (value === null ? null : sumCount(value, scale));
   const facts: readonly Fact[] = [
-    [t("GPU time"), time(op.gpu_time_ns), reason("gpu_time_ns")],
+    [t("GPU time"), sum(op.gpu_time_ns), reason("gpu_time_ns")],
     [t("Share of all ops"), share, reason("share_pct")],
     [t("GPU time of a call"), time(op.gpu_time_avg_ns), reason("gpu_time_avg_ns")],
-    [t("CPU time"), time(op.cpu_time_ns), reason("cpu_time_ns")],
-    [t("CPU time outside CUDA calls"), time(op.cpu_overhead_ns), reason("cpu_overhead_ns")],
-    [t("GPU idle between its work"), time(op.gpu_idle_ns), reason("gpu_idle_ns")],
+    [t("CPU time"), sum(op.cpu_time_ns), reason("cpu_time_ns")],
+    [t("CPU time outside CUDA calls"), sum(op.cpu_overhead_ns), reason("cpu_overhead_ns")],
+    [t("GPU idle between its work"), sum(op.gpu_idle_ns), reason("gpu_idle_ns")],
     [t("Calls"), count(op.num_calls), reason("num_calls")],
     [t("Kernel launches"), count(op.kernel_calls), reason("kernel_calls")],
     [t("TC eligible"), flag(op.tc_eligible), info.no_ops_reason ?? reason("tc_eligible")],
@@ -258,7 +262,9 @@ function Shapes({ opId, calls }: { opId: string; calls: OpCalls }): JSX.Element 
 function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
   const shapes = calls.shapes ?? [];
   const left = (calls.num_shapes ?? 0) - shapes.length;
-  const unit = unitOf(shapes.map((row) => row.gpu_time_ns));
+  const scale = useScale();
+  const perStep = (ns: number | null) => (ns === null ? null : ns / scale.steps);
+  const unit = unitOf(shapes.map((row) => perStep(row.gpu_time_ns)));
   return (
     <SmallTable
       label={t("Shapes")}
@@ -266,7 +272,7 @@ function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
         [t("Input shapes")],
         [t("Output shapes")],
         [t("Calls"), "align-right"],
-        [`${t("GPU time")} (${unit})`, "align-right"],
+        [`${t("GPU time")} (${sumUnit(unit, scale)})`, "align-right"],
       ]}
       more={left > 0 ? t("{count} further shapes with less GPU time", { count: left }) : null}
     >
@@ -281,8 +287,8 @@ function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
               )}
             </td>
           ))}
-          <td class="align-right">{formatInt(row.num_calls)}</td>
-          <td class="align-right">{timeIn(row.gpu_time_ns, unit)}</td>
+          <td class="align-right">{sumCount(row.num_calls, scale)}</td>
+          <td class="align-right">{timeIn(perStep(row.gpu_time_ns), unit)}</td>
         </tr>
       ))}
     </SmallTable>

@@ -4,6 +4,7 @@ import type { ComponentChildren, ComponentType, JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import type { AdviceRow } from "../../api/types";
 import { t } from "../../i18n";
+import { type Scale, sumText } from "../../lib/perStep";
 import { durationText, exactNs, formatTimeIn, pickTimeUnit, type TimeUnit } from "../../lib/units";
 import { currentQuery, navigate, useQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
@@ -148,6 +149,11 @@ export function Facts({ facts }: { facts: readonly Fact[] }): JSX.Element {
 export function time(ns: number | null | undefined): JSX.Element | null {
   if (ns === null || ns === undefined) return null;
   return <span title={exactNs(Math.round(ns))}>{durationText(ns)}</span>;
+}
+
+/** A sum over the aggregated iterations, with its exact total. */
+export function sumTime(ns: number, scale: Scale): JSX.Element {
+  return <span title={t("{time} total", { time: exactNs(ns) })}>{sumText(ns, scale)}</span>;
 }
 
 /** The unit for a column of times: that of the longest. */

@@ -16,7 +16,8 @@ import {
   pathTo,
   weight,
 } from "../../lib/flame";
-import { durationText, formatInt, formatPct } from "../../lib/units";
+import { sumText, useScale } from "../../lib/perStep";
+import { formatInt, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
@@ -219,7 +220,8 @@ function nameOf({ merged, name }: Box): string {
 function OneBox(props: OneBoxProps): JSX.Element {
   const { box, total, isHot, isEntry } = props;
   const name = nameOf(box);
-  const time = box.value === null ? t("Not known") : durationText(box.value);
+  const scale = useScale();
+  const time = box.value === null ? t("Not known") : sumText(box.value, scale);
   const words = `${name}: ${time}, ${formatPct((100 * (box.value ?? 0)) / total)} %`;
   const letters = Math.floor((box.width - 10) / LETTER);
   const text = box.merged === 0 ? box.label : name;

@@ -15,12 +15,14 @@ import { ShareBar } from "../../table/columns";
 import { nextSort, sortDirection } from "../../table/model";
 import type { CellContext, Column } from "../../table/spec";
 import { GROUP_FIGURES, GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
+import { HeaderUnit } from "../../table/TableHeader";
 import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
 import { TruncationNote } from "../../table/TruncationNote";
 import { useColumns } from "../../table/useColumns";
 import { useDebounced } from "../../table/useDebounced";
 import { Icon } from "../../ui/icons";
 import { Direction, Name } from "../../ui/Name";
+import { ScaleSwitch } from "../../ui/ScaleSwitch";
 import { ErrorNote } from "../../ui/states";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
@@ -78,7 +80,7 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
   };
   const scope = useScope();
   const columns = useColumns(TREE_TABLE);
-  const figures = GROUP_FIGURES.filter((column) => columns.isShown(column.key));
+  const figures = columns.shown.slice(1);
   const width = figures.reduce((sum, column) => sum + column.width, SHARE_WIDTH);
   const tree: Tree = { figures, open, sort, active, setActive, activate, search };
   return (
@@ -90,6 +92,7 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
             {choice}
           </div>
           <AboutButton />
+          <ScaleSwitch />
           <TreeSearch text={search} />
           {search === "" && open.size > 0 && (
             <button
@@ -219,7 +222,7 @@ function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string 
         onClick={choose}
       >
         <span class="th-title">{column.title}</span>
-        {column.unit !== undefined && <span class="th-unit">{column.unit}</span>}
+        <HeaderUnit column={column} />
         <span class="th-arrow" aria-hidden="true">
           {direction === "ascending" ? "↑" : "↓"}
         </span>

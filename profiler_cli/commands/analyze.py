@@ -40,7 +40,7 @@ from profiler_cli.outputs import (
     plan_outputs,
 )
 from profiler_cli.reports.declared import MODEL_DATA, REPORTS
-from profiler_cli.reports.source import ReportSource
+from profiler_cli.reports.source import OF_AGGREGATION, WHOLE_PROFILE, ReportSource
 from profiler_cli.reports.summary import read_usage
 from profiler_cli.reports.table import Report
 
@@ -313,9 +313,7 @@ def _write_files(
 
 def format_losses(source: ReportSource) -> str:
     """Return what the recorder lost of the GPU's work, without which later figures are too low."""
-    chunks = source.iter_chunks(
-        "view_warnings", ("code", "message", "count"), per_aggregation=False
-    )
+    chunks = source.iter_chunks("view_warnings", ("code", "message", "count"), where=WHOLE_PROFILE)
     rows = few_rows(row for rows in chunks for row in rows)
     lines = [
         f"The capture {'may be' if code == 'INCOMPLETE_EVENTS' else 'is'} incomplete ({count:,}): "
@@ -396,7 +394,7 @@ def _graph_time(source: ReportSource) -> int:
     """Return the sum of durations of CUDA graphs that were recorded as a whole. Unit: ns."""
     if "duration" not in source.columns("view_graph_launches"):
         return 0
-    chunks = source.iter_chunks("view_graph_launches", ("duration",), per_aggregation=False)
+    chunks = source.iter_chunks("view_graph_launches", ("duration",), where=WHOLE_PROFILE)
     return sum(_as_ns(row[0]) for rows in chunks for row in rows)
 
 
@@ -414,7 +412,7 @@ def _as_ns(value: object) -> int:
 def format_feedback(source: ReportSource) -> str:
     """Return the expert systems report as DLProf prints it after each run."""
     chunks = source.iter_chunks(
-        "view_expert_systems", ("problem", "recommendation"), per_domain=False
+        "view_expert_systems", ("problem", "recommendation"), where=OF_AGGREGATION
     )
     issues = few_rows(row for rows in chunks for row in rows)
     count = f"{len(issues)} issue" if len(issues) == 1 else f"{len(issues)} issues"

@@ -12,8 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
-from profiler_cli.reports.columns import EFFICIENCY, Format, csv_decimal, json_decimal
+from profiler_cli.reports.source import WHOLE_PROFILE
 from profiler_cli.reports.table import Report, RowsListener, encode
+from profiler_cli.reports.values import (
+    csv_decimal,
+    csv_renderer,
+    json_decimal,
+    json_renderer,
+)
 
 if TYPE_CHECKING:
     from profiler_cli.reports.source import ReportSource
@@ -91,14 +97,6 @@ EFFICIENCY_ROWS: Final = {
     "TFLOP/s Per GPU": ("tflops_per_second_per_gpu", True),
     "GPU Time At The Peaks %": ("peak_pct", True),
     "GPU Time With Known Costs %": ("known_pct", True),
-}
-# Column title -> column of view_iteration_efficiency, and whether it is a decimal; the last
-# section with --extended=true, a row for each aggregated iteration.
-ITERATION_EFFICIENCY: Final = {
-    "Duration (ns)": ("duration", False),
-    "GPU Time (ns)": ("gpu_time_sum", False),
-    **{column.title: (column.source, column.format is Format.DECIMAL) for column in EFFICIENCY},
-    "Model FLOPs Utilization %": ("mfu", True),
 }
 ITERATION_ROWS: Final = {
     "Total Iterations": ("total_iterations", False),
@@ -183,20 +181,25 @@ def _read_sections(source: ReportSource) -> list[Section]:
 
 
 def _iterations(source: ReportSource) -> Section:
-    columns = ["iter_value", *(column for column, _ in ITERATION_EFFICIENCY.values())]
-    kinds = [is_decimal for _, is_decimal in ITERATION_EFFICIENCY.values()]
-    chunks = source.iter_chunks("view_iteration_efficiency", columns, ("iter_value",))
+    """Return the last section with --extended=true, with a row for each aggregated iteration."""
+    from profiler_cli.reports.tables import ITERATION_EFFICIENCY  # noqa: PLC0415 - slow to load
+
+    iteration, *columns = ITERATION_EFFICIENCY.columns
+    renderers = [(csv_renderer(column), json_renderer(column)) for column in columns]
     rows = {
-        str(number): list(map(_rendered, values, kinds))
-        for chunk in chunks
+        str(number): [
+            Value(csv(value), json(value))
+            for value, (csv, json) in zip(values, renderers, strict=True)
+        ]
+        for chunk in source.iter_table(ITERATION_EFFICIENCY, (iteration, *columns))
         for number, *values in chunk
     }
-    return Section("Iteration Efficiency", rows, tuple(ITERATION_EFFICIENCY))
+    return Section("Iteration Efficiency", rows, tuple(column.heading for column in columns))
 
 
 def _system_section(source: ReportSource) -> Section:
-    config = source.one_row("view_system_config", per_aggregation=False)
-    chunks = source.iter_chunks("view_gpu_names", ("gpu_name",), per_aggregation=False)
+    config = source.one_row("view_system_config", where=WHOLE_PROFILE)
+    chunks = source.iter_chunks("view_gpu_names", ("gpu_name",), where=WHOLE_PROFILE)
     config["gpu_names"] = ", ".join(str(name) for rows in chunks for (name,) in rows if name)
     rows = {}
     for title, column in SYSTEM_ROWS.items():

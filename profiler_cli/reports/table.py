@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from profiler_cli.reports.columns import Column, Format, Renderer, csv_renderer, json_renderer
+from profiler_cli.reports.values import Renderer, csv_renderer, json_renderer
 
 if TYPE_CHECKING:
+    from aggregator.tables.spec import Column, TableSpec
     from profiler_cli.reports.source import ReportSource
+
+# Ops of other modes have neither; the extended iteration report shows stack traces in every mode.
+_PYTORCH_ONLY: Final = frozenset({"direction", "stack_trace"})
 
 RowsListener = Callable[[int], None]
 """Called with the number of rows just written."""
@@ -39,36 +43,33 @@ class Report(ABC):
         """Write the whole report to a stream."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TableReport(Report):
-    """A report that shows the rows of one view."""
+    """A report that shows the rows of one view, declared in ``tables.py``."""
 
-    title: str  # First line of the file.
-    view: str  # View of its rows.
-    columns: tuple[Column, ...]  # Its columns, in order.
-    # Columns of the view that sort the rows, in a total order; names sort as bytes.
-    order_by: tuple[str, ...]
-    extended_view: str = ""  # View of its rows with ``--extended=true``; empty if it is ``view``.
+    @property
+    def table(self) -> TableSpec:
+        """Its columns, and where its rows come from."""
+        from profiler_cli.reports.tables import TABLES  # noqa: PLC0415 - a tenth of ``--help``
+
+        return TABLES[self.name]
 
     def write(
         self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener
     ) -> None:
         """Write the whole report to a stream."""
-        columns = [column for column in self.columns if _is_shown(column, source)]
-        view = self.extended_view if source.is_extended and self.extended_view else self.view
-        chunks = source.iter_chunks(
-            view, [column.source for column in columns], self.order_by, per_domain=self.per_domain
-        )
+        table = self.table
+        columns = [column for column in table.columns if _is_shown(column, table, source)]
+        chunks = source.iter_table(table, columns)
         writer = _write_json if file_format == "json" else _write_csv
-        writer(self.title, columns, chunks, stream, on_rows)
+        writer(table.title, columns, chunks, stream, on_rows)
 
 
-def _is_shown(column: Column, source: ReportSource) -> bool:
-    if column.extended and not source.is_extended:
-        return False
-    if column.pytorch_only and not source.has_directions:
-        return False
-    return source.has_data_types or column.source != "data_type"
+def _is_shown(column: Column, table: TableSpec, source: ReportSource) -> bool:
+    if column.name in table.hidden:
+        return source.is_extended
+    if column.name in _PYTORCH_ONLY:
+        return source.has_directions
+    return source.has_data_types or column.name != "data_type"
 
 
 def _write_csv(
@@ -78,10 +79,10 @@ def _write_csv(
     stream: BinaryIO,
     on_rows: RowsListener,
 ) -> None:
-    header = ",".join(column.title for column in columns)
+    header = ",".join(column.heading for column in columns)
     stream.write(f"{title}\n{header}\n".encode())
     template = ",".join(["%s"] * len(columns)) + "\n"
-    renderers = [csv_renderer(column.format) for column in columns]
+    renderers = [csv_renderer(column) for column in columns]
     for rows in chunks:
         stream.write(encode("".join(_render(template, renderers, rows))))
         on_rows(len(rows))
@@ -95,25 +96,27 @@ def _write_json(
     on_rows: RowsListener,
 ) -> None:
     stream.write(f"{{\n   {json.dumps(title)} : [".encode())
-    write_json_rows([(c.title, c.format) for c in columns], chunks, stream, on_rows)
+    renderers = {column.heading: json_renderer(column) for column in columns}
+    write_json_rows(renderers, chunks, stream, on_rows)
     stream.write(b"]\n}\n")
 
 
 def write_json_rows(
-    columns: Sequence[tuple[str, Format]],
+    renderers: Mapping[str, Renderer],
     chunks: Iterator[list[tuple[object, ...]]],
     stream: BinaryIO,
     on_rows: RowsListener,
 ) -> None:
     """Write the rows of a JSON array, one object per line; the caller writes the brackets."""
-    order = sorted(range(len(columns)), key=lambda index: columns[index][0])
-    keys = [json.dumps(columns[index][0]).replace("%", "%%") for index in order]
+    titles = list(renderers)
+    order = sorted(range(len(titles)), key=titles.__getitem__)
+    keys = [json.dumps(titles[index]).replace("%", "%%") for index in order]
     template = "{ " + ", ".join(f"{key} : %s" for key in keys) + " }"
-    renderers = [json_renderer(columns[index][1]) for index in order]
+    sorted_renderers = [renderers[titles[index]] for index in order]
     separator = "\n      "
     for rows in chunks:
         ordered = [tuple(row[index] for index in order) for row in rows]
-        text = ",\n      ".join(_render(template, renderers, ordered))
+        text = ",\n      ".join(_render(template, sorted_renderers, ordered))
         stream.write(encode(separator + text))
         separator = ",\n      "
         on_rows(len(rows))

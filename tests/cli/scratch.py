@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.options import Mode
-from profiler_cli.reports.columns import Format
+from aggregator.tables.spec import Kind
 from profiler_cli.reports.source import ReportSource
+from profiler_cli.reports.values import is_number
 
 if TYPE_CHECKING:
     from profiler_cli.reports.table import Report, TableReport
@@ -36,15 +37,22 @@ def add_report_rows(
 ) -> None:
     """The view of a report with rows in the order of the report's columns."""
     keys = ["aggr_id", "domain_name", "row_id"]
-    columns = keys + [column.source for column in report.columns]
+    columns = keys + view_columns(report)
     keyed = [(source.aggr_id, source.domain, index, *row) for index, row in enumerate(rows)]
-    add_view(source, report.view, columns, keyed)
+    add_view(source, report.table.source.view, columns, keyed)
+
+
+def view_columns(report: TableReport) -> list[str]:
+    """The columns of its view that a report reads, in the order of its own."""
+    return [column.references[0][1] for column in report.table.columns]
 
 
 def blank_row(report: TableReport, **values: object) -> list[object]:
-    """A row that holds a 0 or an empty text wherever nothing else is said, by column title."""
-    empty: dict[Format, object] = {Format.NAME: "", Format.WORD: ""}
-    return [values.get(column.source, empty.get(column.format, 0)) for column in report.columns]
+    """A row with 0 or an empty text in every column of the view that ``values`` does not name."""
+    return [
+        values.get(name, 0 if is_number(column) or column.kind is Kind.BOOLEAN else "")
+        for name, column in zip(view_columns(report), report.table.columns, strict=True)
+    ]
 
 
 def written(report: Report, source: ReportSource, file_format: str = "csv") -> bytes:

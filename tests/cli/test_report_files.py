@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from aggregator.options import Mode
+from aggregator.tables.spec import Column, Kind
 from profiler_cli.commands.analyze import format_feedback
-from profiler_cli.reports.columns import Format
 from profiler_cli.reports.declared import (
     ADVICE,
     DETAIL,
@@ -25,24 +25,29 @@ from profiler_cli.reports.declared import (
     REPORTS,
     TENSOR,
 )
-from profiler_cli.reports.source import CHUNK_ROWS
+from profiler_cli.reports.source import CHUNK_ROWS, OF_AGGREGATION
 from profiler_cli.reports.summary import SUMMARY
 from profiler_cli.reports.table import TableReport
-from tests.cli.scratch import add_report_rows, add_view, blank_row, scratch_source, written
+from tests.cli.scratch import (
+    add_report_rows,
+    add_view,
+    blank_row,
+    scratch_source,
+    view_columns,
+    written,
+)
 
 #: Those that DLProf had.
 TABLES = [r for r in REPORTS.values() if isinstance(r, TableReport) and r is not ADVICE]
 
 
-def parsed(text: str, kind: Format) -> object:
+def parsed(text: str, column: Column) -> object:
     """The value of a field of DLProf's file."""
-    match kind:
-        case Format.FLAG:
+    match column.kind:
+        case Kind.BOOLEAN:
             return int(text == "yes")
-        case Format.NUMBER:
-            return int(text)
-        case Format.DECIMAL:
-            return float(text)
+        case Kind.NUMBER:
+            return int(text) if column.integer else float(text)
         case _:
             return text
 
@@ -54,10 +59,11 @@ def test_the_values_of_dlprofs_file_give_dlprofs_bytes_in_any_order(
     # GIVEN the rows of DLProf's own file, shuffled
     golden = (golden_dir / f"dlprof_{report.suffix}.csv").read_bytes()
     lines = list(csv.reader(io.StringIO(golden.decode(), newline="")))
-    standard = [column for column in report.columns if not column.extended]
-    more = [None] * (len(report.columns) - len(standard))
+    table = report.table
+    standard = [column for column in table.columns if column.name not in table.hidden]
+    more = [None] * len(table.hidden)
     rows = [
-        [parsed(text, column.format) for text, column in zip(line, standard, strict=True)] + more
+        [parsed(text, column) for text, column in zip(line, standard, strict=True)] + more
         for line in lines[2:]
     ]
     if report is not EXPERT_SYSTEMS:
@@ -158,10 +164,10 @@ def test_op_ids_sort_as_text_and_iterations_as_numbers() -> None:
 
 def test_rows_of_other_aggregations_and_domains_are_left_out() -> None:
     source = scratch_source()
-    columns = ["aggr_id", "domain_name", *(column.source for column in OP_TYPE.columns)]
+    columns = ["aggr_id", "domain_name", *view_columns(OP_TYPE)]
     keys = [(1, "default-domain", "mine"), (2, "default-domain", "later"), (1, "other", "theirs")]
-    zeros = [0] * (len(OP_TYPE.columns) - 1)
-    add_view(source, OP_TYPE.view, columns, [[*key, *zeros] for key in keys])
+    zeros = [0] * (len(columns) - 3)
+    add_view(source, OP_TYPE.table.source.view, columns, [[*key, *zeros] for key in keys])
     assert [line.split(",")[0] for line in written(OP_TYPE, source).decode().splitlines()[2:]] == [
         '"mine"'
     ]
@@ -174,9 +180,9 @@ def test_a_report_without_rows_is_a_whole_file(report: TableReport, file_format:
     add_report_rows(source, report, [])
     text = written(report, source, file_format).decode()
     if file_format == "json":
-        assert json.loads(text) == {report.title: []}
+        assert json.loads(text) == {report.table.title: []}
     else:
-        assert text.splitlines()[0] == report.title
+        assert text.splitlines()[0] == report.table.title
         assert len(text.splitlines()) == 2
 
 
@@ -214,7 +220,7 @@ def test_json_rows_have_csv_titles_sorted_and_unrounded_numbers() -> None:
     )
     records: list[dict[str, Any]] = json.loads(text)["Kernel Report"]
     assert len(records) == 2
-    assert list(records[0]) == sorted(column.title for column in KERNEL.columns)
+    assert list(records[0]) == sorted(column.heading for column in KERNEL.table.columns)
     assert records[0]["Kernel Name"] == 'say "hi"'
     assert records[0]["Uses TC"] == "yes"
     assert records[0]["Avg GPU Time (ns)"] == 1 / 3
@@ -337,8 +343,8 @@ def test_the_summary_as_json_has_sections_of_one_element_arrays_and_tables() -> 
 
 def test_the_raw_data_are_the_rows_of_the_views() -> None:
     source = scratch_source()
-    for view, per_aggregation in MODEL_DATA.SECTIONS.values():
-        key = ["aggr_id"] if per_aggregation else []
+    for view, where in MODEL_DATA.SECTIONS.values():
+        key = ["aggr_id"] if where == OF_AGGREGATION else []
         rows: list[list[object]] = [[1, "a%s", 2.5, None], [2, "b", 0.0, 1]]
         add_view(
             source, view, [*key, "name", "share", "other"], [row[1 - len(key) :] for row in rows]

@@ -245,7 +245,8 @@ def _statistics(stem: str, alias: str, what: str) -> tuple[Column, ...]:
     )
 
 
-def _time16(alias: str) -> tuple[Column, ...]:
+def time_columns(alias: str) -> tuple[Column, ...]:
+    """Return the sixteen columns of the times of ops, op types and groups."""
     return (
         *_statistics("cpu_time", alias, "Time of the calls on the CPU, including what they called"),
         *_statistics("gpu_time", alias, "Time in which the GPU worked for the op"),
@@ -267,7 +268,7 @@ OP_DETAIL = TableSpec(
     ),
     columns=(
         *_OP_COLUMNS,
-        *(replace(time, nullable=True) for time in _time16("m") if time.name not in _LISTED),
+        *(replace(time, nullable=True) for time in time_columns("m") if time.name not in _LISTED),
     ),
     default_ordering=(),
     key=("op_id",),
@@ -281,7 +282,7 @@ OP_TYPES = TableSpec(
         identifier("op_type", "Kind of op (conv2d).", "t.op_node_type"),
         number("num_ops", "Number of different ops of this type.", "t.num_nodes"),
         summed("num_calls", "Executions in the aggregated iterations."),
-        *_time16("t"),
+        *time_columns("t"),
     ),
     default_ordering=("-gpu_time_ns",),
     key=("op_type",),

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from aggregator.tables.declared import advice, efficiency
+from aggregator.tables.declared import advice
+from aggregator.tables.declared.efficiency import OP_EFFICIENCY
 from aggregator.tables.declared.kernels import KERNELS
 from aggregator.tables.declared.ops import NAMES, OP_TYPES, OPS, time_columns
 from aggregator.tables.spec import (
@@ -57,23 +58,16 @@ _OP_TIMES: Final = dict(
 
 # Costs and efficiency, for the reports on ops, op types and groups; DLProf did not have them.
 _EFFICIENCY: Final = {
-    header: replace(efficiency.OP_EFFICIENCY.by_name[name], sql=f"t.{view_column}")
-    for header, name, view_column in (
-        ("FLOPs", "flops", "flops"),
-        ("Bytes", "bytes", "bytes"),
-        ("TFLOP/s", "tflops_per_second", "tflops_per_second"),
-        ("GB/s", "gbytes_per_second", "gbytes_per_second"),
-        ("Ideal Time (ns)", "ideal_time_ns", "ideal_time"),
-        ("Left To Win (ns)", "left_time_ns", "left_time"),
-        ("Share Of Peak %", "peak_pct", "peak_pct"),
-        ("Arithmetic Intensity", "arithmetic_intensity", "arithmetic_intensity"),
-        ("Bound", "bound", "bound"),
-    )
+    "FLOPs": OP_EFFICIENCY.by_name["flops"],
+    "Bytes": OP_EFFICIENCY.by_name["bytes"],
+    "TFLOP/s": OP_EFFICIENCY.by_name["tflops_per_second"],
+    "GB/s": OP_EFFICIENCY.by_name["gbytes_per_second"],
+    "Ideal Time (ns)": OP_EFFICIENCY.by_name["ideal_time_ns"],
+    "Left To Win (ns)": OP_EFFICIENCY.by_name["left_time_ns"],
+    "Share Of Peak %": OP_EFFICIENCY.by_name["peak_pct"],
+    "Arithmetic Intensity": OP_EFFICIENCY.by_name["arithmetic_intensity"],
+    "Bound": choice("bound", ""),
 }
-
-
-def _titled(columns: Mapping[str, Column]) -> tuple[Column, ...]:
-    return tuple(replace(column, title=header) for header, column in columns.items())
 
 
 def _table(
@@ -86,16 +80,18 @@ def _table(
     where: str = OF_DOMAIN,
     row_id: str = "",
 ) -> TableSpec:
-    more = _titled(extended or {})
+    more = extended or {}
     return TableSpec(
         name=view,
         title=title,
         source=Source(view=view, where=where),
-        columns=(*_titled(columns), *more),
+        columns=tuple(
+            replace(column, title=title) for title, column in {**columns, **more}.items()
+        ),
         default_ordering=tuple(order),
         key=(),
         row_id=row_id,
-        hidden=tuple(column.name for column in more),
+        hidden=tuple(column.name for column in more.values()),
     )
 
 

@@ -389,7 +389,7 @@ def real(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> C
 
 def summed(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
     """A column of whole numbers that add up the aggregated iterations; times are in nanoseconds."""
-    return number(name, description, sql, is_sum=True, **page)
+    return replace(number(name, description, sql, **page), is_sum=True)
 
 
 def boolean(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:

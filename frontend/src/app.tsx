@@ -17,7 +17,7 @@ import { DocsDialog } from "./frame/DocsDialog";
 import { HelpDialog } from "./frame/HelpDialog";
 import { JobPanel } from "./frame/JobPanel";
 import { JobsDialog } from "./frame/JobsDialog";
-import { NavPane } from "./frame/NavPane";
+import { NavPane, ViewTabs } from "./frame/NavPane";
 import { ProfilesDialog } from "./frame/profiles/ProfilesDialog";
 import { SearchDialog } from "./frame/SearchDialog";
 import { Brand, ProfilesButton, TopBar } from "./frame/TopBar";
@@ -229,6 +229,7 @@ function Frame({ query, scope, view }: FrameProps): JSX.Element {
           onProfiles={openProfiles}
           onMenu={() => setSheetOpen(!isSheetOpen)}
           onSearch={openSearch}
+          onAggregations={() => setAggregationsOpen(true)}
         />
         <NavPane
           view={view.id}
@@ -236,10 +237,9 @@ function Frame({ query, scope, view }: FrameProps): JSX.Element {
           onFold={fold}
           onNavigate={() => setSheetOpen(false)}
           onJobs={openJobs}
-          onAggregations={() => setAggregationsOpen(true)}
-          onKeyNode={() => setKeyNodeOpen(true)}
           jobs={jobs}
         />
+        <ViewTabs view={view.id} />
         {isSheetOpen && (
           <button
             type="button"
@@ -256,7 +256,14 @@ function Frame({ query, scope, view }: FrameProps): JSX.Element {
           <DocsDialog page={docs.id} title={docs.title} onClose={() => navigate({ docs: null })} />
         )}
         {areAggregationsOpen && (
-          <AggregationsDialog jobs={jobs} onClose={() => setAggregationsOpen(false)} />
+          <AggregationsDialog
+            jobs={jobs}
+            onClose={() => setAggregationsOpen(false)}
+            onKeyNode={() => {
+              setAggregationsOpen(false);
+              setKeyNodeOpen(true);
+            }}
+          />
         )}
         {isKeyNodeOpen && (
           <KeyNodeDialog

@@ -118,7 +118,7 @@ def test_an_aggregation_is_named_preferred_and_deleted_while_a_job_runs(
     selector = page.get_by_role("combobox", name="Aggregation", exact=True)
     dialog.get_by_role("textbox", name="Name of aggregation #2").fill("after warm-up")
     expect(selector.locator("option", has_text="after warm-up")).to_have_count(1)
-    dialog.get_by_role("button", name="Open the profile with aggregation #1").click()
+    dialog.get_by_role("button", name="open the profile with aggregation #1").click()
     expect(
         dialog.get_by_role("button", name="The profile opens with aggregation #1")
     ).to_be_visible()

@@ -129,15 +129,16 @@ def test_kernels_that_could_use_tensor_cores_take_one_click(
     assert interactions(counted) == 1
 
 
-def test_another_key_node_takes_three(counted: Page, viewer_to_change: Viewer) -> None:
+def test_another_key_node_takes_four(counted: Page, viewer_to_change: Viewer) -> None:
     counted.goto(viewer_to_change.address())
-    counted.get_by_role("button", name=re.compile("^Another key node than")).click()
+    counted.get_by_role("button", name="Manage", exact=True).click()
+    counted.get_by_role("button", name="Select key node", exact=True).click()
     dialog = counted.get_by_role("dialog", name="Select key node")
     dialog.locator("tbody tr[aria-rowindex]").first.click()
     dialog.get_by_role("button", name="Aggregate with it").click()
     expect(dialog).to_have_count(0)
     expect(counted.get_by_role("region", name="Re-aggregation", exact=True)).to_be_visible()
-    assert interactions(counted) == 3
+    assert interactions(counted) == 4
 
 
 def test_the_slow_rank_takes_one_and_is_a_sentence(
@@ -147,7 +148,7 @@ def test_the_slow_rank_takes_one_and_is_a_sentence(
 ) -> None:
     viewer = viewer_on(database_of_capture("ddp"))
     counted.goto(viewer.address())
-    counted.get_by_role("link", name="Ranks", exact=True).click()
+    counted.get_by_role("link", name="GPUs and ranks", exact=True).click()
     expect(counted.locator(".rank-verdict").first).to_contain_text(re.compile("rank", re.I))
     expect(counted.locator(".rank-verdict").first).to_be_in_viewport(ratio=1)
     assert interactions(counted) == 1

@@ -23,10 +23,17 @@ function patchTo(id: number): Readonly<Record<string, string | null>> {
   return { ...patchForView(query, view), aggregation: String(id) };
 }
 
-export function AggregationsDialog(props: { jobs: JobControl; onClose: () => void }): JSX.Element {
+export interface AggregationsDialogProps {
+  readonly jobs: JobControl;
+  readonly onClose: () => void;
+  readonly onKeyNode: () => void;
+}
+
+export function AggregationsDialog(props: AggregationsDialogProps): JSX.Element {
   const { profile, aggregations, aggregation, reloadAggregations } = useScope();
   const [error, setError] = useState<ApiError | null>(null);
   const [deleted, setDeleted] = useState<AggregationsRow | null>(null);
+  const first = chooseAggregation(undefined, aggregations);
   const isForeign = profile.is_foreign === true;
   const reason = isForeign
     ? t("A database of NVIDIA's is never changed.")
@@ -65,6 +72,7 @@ export function AggregationsDialog(props: { jobs: JobControl; onClose: () => voi
               key={row.id}
               row={row}
               isShown={row.id === aggregation.id}
+              isFirst={row === first}
               canChange={reason === ""}
               isLast={aggregations.length === 1}
               onChange={(change) => act(sendJson("PATCH", addressOf(profile.id, row), change))}
@@ -72,6 +80,11 @@ export function AggregationsDialog(props: { jobs: JobControl; onClose: () => voi
             />
           ))}
         </ul>
+        {profile.can_reaggregate && (
+          <button type="button" class="button" onClick={props.onKeyNode}>
+            <Icon name="key" /> {t("Select key node")}
+          </button>
+        )}
         <p role="status">
           {deleted !== null && (
             <>
@@ -104,6 +117,8 @@ function addressOf(profileId: string, row: AggregationsRow): string {
 interface RowProps {
   readonly row: AggregationsRow;
   readonly isShown: boolean;
+  /** Whether the profile opens with it. */
+  readonly isFirst: boolean;
   readonly canChange: boolean;
   readonly isLast: boolean;
   readonly onChange: (change: AggregationChange) => void;
@@ -112,7 +127,8 @@ interface RowProps {
 
 const NAME_DELAY_MS = 600;
 
-function Row({ row, isShown, canChange, isLast, onChange, onDelete }: RowProps): JSX.Element {
+function Row(props: RowProps): JSX.Element {
+  const { row, isShown, isFirst, canChange, isLast, onChange, onDelete } = props;
   const { id } = row;
   const isDefault = row.is_default === true;
   const [name, setName] = useDebounced(
@@ -121,13 +137,14 @@ function Row({ row, isShown, canChange, isLast, onChange, onDelete }: RowProps):
     NAME_DELAY_MS,
   );
   const defaultLabel = isDefault
-    ? t("The profile opens with aggregation #{id}", { id })
-    : t("Open the profile with aggregation #{id}", { id });
+    ? t("Default: the profile opens with aggregation #{id}", { id })
+    : t("Default: open the profile with aggregation #{id}", { id });
   return (
     <li class="aggregation-row" aria-current={isShown ? "true" : undefined}>
       <a class="aggregation-open" href={hrefWith(patchTo(id))}>
         #{id} · {rangeText(row)}
         {row.is_steady === true && ` · ${t("steady")}`}
+        {isFirst && <span class="tag">{t("opens first")}</span>}
       </a>
       {canChange ? (
         <input

@@ -23,7 +23,7 @@ export function HelpDialog({
   version: string | null;
   onClose: () => void;
 }): JSX.Element {
-  const go = viewsOf(useScope().profile).map((view) => ({
+  const go = viewsOf(useScope()).map((view) => ({
     keys: ["g", view.letter],
     does: view.title,
   }));

@@ -1,18 +1,16 @@
-/** The pane at the left: the views, what is aggregated, which domain, the running job. */
+/** The pane at the left: the views in groups and the running job; above a view, its tabs. */
 
-import type { JSX } from "preact";
-import { useId } from "preact/hooks";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
-import { aggregationLabel } from "../lib/aggregations";
 import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
-import { currentQuery, hrefWith, isPlainClick, navigate, patchToView } from "../state/location";
-import { patchForView } from "../state/query";
+import { hrefWith, isPlainClick, navigate, patchToView } from "../state/location";
 import { useScope } from "../state/scope";
 import { IconButton } from "../ui/IconButton";
 import { Icon } from "../ui/icons";
-import { type VIEWS, viewsOf } from "../views/registry";
+import { type Destination, isWithin, navigationOf } from "../views/registry";
 
 export interface NavPaneProps {
   readonly view: string;
@@ -20,25 +18,29 @@ export interface NavPaneProps {
   readonly onFold: () => void;
   readonly onNavigate: () => void;
   readonly onJobs: () => void;
-  readonly onAggregations: () => void;
-  readonly onKeyNode: () => void;
   readonly jobs: JobControl;
 }
 
 export function NavPane(props: NavPaneProps): JSX.Element {
-  const { view, isFolded, onFold, onNavigate, onJobs, onAggregations, jobs } = props;
-  const views = viewsOf(useScope().profile);
+  const { view, isFolded, onFold, onNavigate, onJobs, jobs } = props;
   const foldLabel = isFolded ? t("Unfold the navigation") : t("Fold the navigation");
   return (
     <nav class="nav" aria-label={t("Views")}>
-      <ul class="nav-views">
-        {views.map((item) => (
-          <li key={item.id}>
-            <NavLink {...item} isCurrent={item.id === view} onNavigate={onNavigate} />
-          </li>
-        ))}
-      </ul>
-      {!isFolded && <Selectors onAggregations={onAggregations} onKeyNode={props.onKeyNode} />}
+      {navigationOf(useScope()).map((group) => (
+        // biome-ignore lint/a11y/useSemanticElements: a fieldset is for controls of a form
+        <div key={group.title} class="nav-group" role="group" aria-label={group.title}>
+          <p class="nav-head" aria-hidden="true">
+            {group.title}
+          </p>
+          <ul>
+            {group.places.map((place) => (
+              <li key={place.views[0].id}>
+                <NavLink {...place} isCurrent={isWithin(place, view)} onNavigate={onNavigate} />
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
       <div class="nav-end">
         {!isFolded && <RunningJob jobs={jobs} />}
         {!isReport() && <IconButton icon="queue" label={t("Jobs")} onClick={onJobs} />}
@@ -55,106 +57,77 @@ export function NavPane(props: NavPaneProps): JSX.Element {
   );
 }
 
-interface NavLinkProps {
-  readonly id: string;
-  readonly title: string;
-  readonly icon: (typeof VIEWS)[number]["icon"];
-  readonly letter: string;
-  readonly isCurrent: boolean;
-  readonly onNavigate: () => void;
+/** The views that share a destination of the navigation; nothing where there is only one. */
+export function ViewTabs({ view }: { view: string }): JSX.Element | null {
+  const places = navigationOf(useScope()).flatMap((group) => group.places);
+  const place = places.find((one) => one.views.some(({ id }) => id === view));
+  const list = useRef<HTMLUListElement>(null);
+  // Where there is no room for all of them, the current one is in sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another view has another tab
+  useEffect(() => {
+    const current = list.current?.querySelector("[aria-current]");
+    current?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [view]);
+  if (place === undefined || place.views.length < 2) return null;
+  return (
+    <nav class="tabs" aria-label={place.title}>
+      <ul ref={list}>
+        {place.views.map(({ id, title, letter }) => (
+          <li key={id}>
+            <PlaceLink class="tab" id={id} isCurrent={id === view} title={`${title} (g ${letter})`}>
+              {title}
+            </PlaceLink>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
 }
 
-function NavLink({ id, title, icon, letter, isCurrent, onNavigate }: NavLinkProps): JSX.Element {
-  const patch = patchToView(id);
+interface PlaceLinkProps {
+  readonly id: string;
+  readonly class: string;
+  readonly title: string;
+  readonly isCurrent: boolean;
+  readonly onNavigate?: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A link that opens a view as it was left. */
+function PlaceLink(props: PlaceLinkProps): JSX.Element {
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
-    navigate(patchToView(id));
-    onNavigate();
+    navigate(patchToView(props.id));
+    props.onNavigate?.();
   };
   return (
     <a
-      class="nav-link"
-      href={hrefWith(patch)}
-      aria-current={isCurrent ? "page" : undefined}
-      title={`${title} (g ${letter})`}
+      class={props.class}
+      href={hrefWith(patchToView(props.id))}
+      aria-current={props.isCurrent ? "page" : undefined}
+      title={props.title}
       onClick={open}
     >
-      <Icon name={icon} />
-      <span class="nav-text">{title}</span>
+      {props.children}
     </a>
   );
 }
 
-function Selectors(props: { onAggregations: () => void; onKeyNode: () => void }): JSX.Element {
-  const { onAggregations, onKeyNode } = props;
-  const { aggregations, aggregation, profile, domain } = useScope();
-  const domains = profile.domains.length > 0 ? profile.domains : [domain];
-  const keyNode = aggregation.key_node;
-  const selectId = useId();
+function NavLink(props: Destination & { isCurrent: boolean; onNavigate: () => void }): JSX.Element {
+  const { id, letter } = props.views[0];
   return (
-    <div class="nav-selectors">
-      <div class="field">
-        <span class="field-label field-head">
-          <label for={selectId}>{t("Aggregation")}</label>
-          {!isReport() && (
-            <button
-              type="button"
-              class="link-button"
-              title={t("Name, delete or prefer aggregations")}
-              onClick={onAggregations}
-            >
-              {t("Manage")}
-            </button>
-          )}
-        </span>
-        <select
-          id={selectId}
-          class="select"
-          value={String(aggregation.id)}
-          onChange={(event) => chooseData({ aggregation: event.currentTarget.value })}
-        >
-          {aggregations.map((item) => (
-            <option key={item.id} value={String(item.id)}>
-              {aggregationLabel(item)}
-            </option>
-          ))}
-        </select>
-      </div>
-      {keyNode !== null && keyNode !== "" && (
-        <button
-          type="button"
-          class="nav-note"
-          title={t("Key node: {name}", { name: keyNode })}
-          aria-label={t("Another key node than {name}", { name: keyNode })}
-          disabled={!profile.can_reaggregate}
-          onClick={onKeyNode}
-        >
-          <Icon name="key" size={12} /> <span>{keyNode}</span>
-        </button>
-      )}
-      <label class="field">
-        <span class="field-label">{t("Domain")}</span>
-        <select
-          class="select"
-          value={domain}
-          onChange={(event) => chooseData({ domain: event.currentTarget.value })}
-        >
-          {domains.map((name) => (
-            <option key={name} value={name}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </label>
-    </div>
+    <PlaceLink
+      class="nav-link"
+      id={id}
+      isCurrent={props.isCurrent}
+      title={`${props.title} (g ${letter})`}
+      onNavigate={props.onNavigate}
+    >
+      <Icon name={props.icon} />
+      <span class="nav-text">{props.title}</span>
+    </PlaceLink>
   );
-}
-
-/** Other data: what was selected in the old one (an op, a page, a zoom) means nothing there. */
-function chooseData(patch: { aggregation?: string; domain?: string }): void {
-  const query = currentQuery();
-  navigate({ ...patchForView(query, query.get("view") ?? "dashboard"), ...patch });
 }
 
 function RunningJob({ jobs }: { jobs: JobControl }): JSX.Element | null {

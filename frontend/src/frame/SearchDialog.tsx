@@ -54,7 +54,8 @@ function useFound<Row>(path: string, text: string, asked: Params): readonly Row[
 
 /** `typed` filters what is at hand, `text` is what the server is asked for a moment later. */
 function useKinds(typed: string, text: string, settings: readonly Command[]): readonly Kind[] {
-  const { profile, profiles } = useScope();
+  const scope = useScope();
+  const { profile, profiles } = scope;
   const ops = useFound<OpsRow>("ops/", text, { op_name__icontains: text });
   const kernels = useFound<KernelsRow>("kernels/", text, { search: text });
   const modules = useFound<GroupOpsRow>("group-ops/", text, {
@@ -66,7 +67,7 @@ function useKinds(typed: string, text: string, settings: readonly Command[]): re
   const kinds: readonly Kind[] = [
     {
       title: t("Views"),
-      results: viewsOf(profile).map((view) => ({
+      results: viewsOf(scope).map((view) => ({
         id: `view-${view.id}`,
         title: view.title,
         note: `g ${view.letter}`,

@@ -12,16 +12,17 @@ import { IconButton } from "../ui/IconButton";
 import { Icon } from "../ui/icons";
 import { useCopy } from "../ui/states";
 import { ReportPart } from "./ReportPart";
+import { ScopeBox, type ScopeBoxProps } from "./ScopeBox";
 
 export interface TopBarProps {
-  readonly view: string;
   readonly onHelp: () => void;
   readonly onProfiles: () => void;
   readonly onMenu: () => void;
   readonly onSearch: () => void;
 }
 
-export function TopBar({ view, onHelp, onProfiles, onMenu, onSearch }: TopBarProps): JSX.Element {
+export function TopBar(props: TopBarProps & ScopeBoxProps): JSX.Element {
+  const { view, onHelp, onProfiles, onMenu, onSearch } = props;
   const theme = useTheme();
   const themeLabel = theme === "dark" ? t("Use the light theme") : t("Use the dark theme");
   return (
@@ -33,6 +34,7 @@ export function TopBar({ view, onHelp, onProfiles, onMenu, onSearch }: TopBarPro
       </span>
       <ProfilePicker />
       {!isReport() && <ProfilesButton onClick={onProfiles} />}
+      <ScopeBox {...props} />
       <SearchButton onClick={onSearch} />
       <div class="topbar-end">
         <ReportPart />
@@ -218,7 +220,7 @@ function SearchButton({ onClick }: { onClick: () => void }): JSX.Element {
       onClick={onClick}
     >
       <Icon name="search" size={14} />
-      <span>{t("Search everywhere")}</span>
+      <span>{t("Search")}</span>
       <kbd data-keys="⌃K" />
     </button>
   );

@@ -4,14 +4,33 @@ import type { AggregationsRow } from "../api/types";
 import { t } from "../i18n";
 import { phaseName } from "./phases";
 
+/** "Steps 3–18 · steady", "without warm-up", "Step 4 · decode": without the number. */
+export function aggregationTitle(aggregation: AggregationsRow): string {
+  const { name, iter_start: start, iter_stop: stop } = aggregation;
+  const parts: string[] = [];
+  if (name !== null && name !== "") parts.push(name);
+  else if (start !== null && stop !== null) {
+    parts.push(
+      start === stop
+        ? t("Step {step}", { step: start })
+        : t("Steps {first}–{last}", { first: start, last: stop }),
+    );
+  }
+  return [...parts, ...marks(aggregation)].join(" · ");
+}
+
 /** "#1 · 0–20", "#2 · 3–18 · steady", "#3 · without warm-up · 5–18". */
 export function aggregationLabel(aggregation: AggregationsRow): string {
   const { id, iter_start: start, iter_stop: stop } = aggregation;
   const parts = [`#${id}`];
   if (aggregation.name !== null && aggregation.name !== "") parts.push(aggregation.name);
   if (start !== null && stop !== null) parts.push(start === stop ? `${start}` : `${start}–${stop}`);
-  if (aggregation.phase !== null && aggregation.phase !== "")
-    parts.push(phaseName(aggregation.phase));
-  if (aggregation.is_steady === true) parts.push(t("steady"));
-  return parts.join(" · ");
+  return [...parts, ...marks(aggregation)].join(" · ");
+}
+
+function marks({ phase, is_steady }: AggregationsRow): readonly string[] {
+  return [
+    ...(phase === null || phase === "" ? [] : [phaseName(phase)]),
+    ...(is_steady === true ? [t("steady")] : []),
+  ];
 }

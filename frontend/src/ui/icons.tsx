@@ -55,6 +55,7 @@ const PATHS = {
   zoomOut: "M7 11.5a4.5 4.5 0 1 0 0-9 4.5 4.5 0 0 0 0 9zM10.3 10.3l3.2 3.2M5 7h4",
   folder: "M2 4.2h4.2l1.4 1.6H14v7H2zM8 8v3M6.5 9.5h3",
   minus: "M3.5 8h9",
+  more: "M3.5 8v.1M8 8v.1M12.5 8v.1",
 } as const;
 
 export type IconName = keyof typeof PATHS;

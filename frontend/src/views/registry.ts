@@ -1,9 +1,10 @@
-/** The views of the page. To add one, write its component and add an entry here. */
+/** The views of the page and where the navigation lists them. To add one, write its component and add it to both. */
 
 import type { ComponentType } from "preact";
 import { isReport } from "../api/source";
 import type { Profile } from "../api/types";
 import { t } from "../i18n";
+import type { Scope } from "../state/scope";
 import type { IconName } from "../ui/icons";
 import { lazily } from "../ui/lazy";
 import { DashboardView } from "./dashboard/DashboardView";
@@ -17,8 +18,11 @@ export interface ViewSpec {
   readonly letter: string;
   readonly component: ComponentType;
   /** Whether a profile has the data of the view; a view without this is always listed. */
-  readonly isFor?: (profile: Profile) => boolean;
+  readonly isFor?: (profile: Profile, shown: Shown) => boolean;
 }
+
+/** What decides which views are listed. */
+export type Shown = Pick<Scope, "profile" | "profiles">;
 
 function hasSeveralRanks(profile: Profile): boolean {
   return Number(profile.info.rank_count ?? 0) > 1;
@@ -42,6 +46,11 @@ function hasMemory(profile: Profile): boolean {
 /** A report in one file has one profile, and no server to compare with others. */
 function hasServer(): boolean {
   return !isReport();
+}
+
+/** One run has no trend. */
+function hasSeveralRuns(_: Profile, { profiles }: Shown): boolean {
+  return !isReport() && profiles.length > 1;
 }
 
 export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
@@ -158,7 +167,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     icon: "history",
     letter: "h",
     component: lazily(async () => (await import("./history/HistoryView")).HistoryView),
-    isFor: hasServer,
+    isFor: hasSeveralRuns,
   },
 ];
 
@@ -180,9 +189,61 @@ const PAGES: readonly ViewSpec[] = [
   },
 ];
 
+/** An entry of the navigation: a view, or several as tabs of one. */
+export interface Destination {
+  readonly title: string;
+  readonly icon: IconName;
+  /** The one that it opens comes first. */
+  readonly views: readonly [ViewSpec, ...ViewSpec[]];
+}
+
+interface Group {
+  readonly title: string;
+  /** The ids of the views of each destination. */
+  readonly places: readonly (readonly string[])[];
+}
+
+const GROUPS: readonly Group[] = [
+  { title: t("Overview"), places: [["dashboard"]] },
+  { title: t("Time"), places: [["timeline"], ["iterations"], ["critical-path"]] },
+  {
+    title: t("Work"),
+    places: [["ops", "op-types", "group-ops", "kernels-by-op", "kernels-by-iteration", "roofline"]],
+  },
+  { title: t("Resources"), places: [["memory"], ["ranks", "gpus"]] },
+  { title: t("Runs"), places: [["compare"], ["history"]] },
+];
+
 /** The views that have data in a profile. */
-export function viewsOf(profile: Profile): readonly ViewSpec[] {
-  return VIEWS.filter((view) => view.isFor?.(profile) ?? true);
+export function viewsOf(shown: Shown): readonly ViewSpec[] {
+  return VIEWS.filter((view) => view.isFor?.(shown.profile, shown) ?? true);
+}
+
+function destinationOf(views: readonly ViewSpec[]): Destination[] {
+  const [first, second] = views;
+  if (first === undefined) return [];
+  const isBoth = first.id === "ranks" && second !== undefined;
+  const title = isBoth ? t("GPUs and ranks") : first.title;
+  return [{ title, icon: first.icon, views: [first, ...views.slice(1)] }];
+}
+
+/** The navigation of a profile: groups of destinations, none of them empty. */
+export function navigationOf(
+  shown: Shown,
+): readonly { readonly title: string; readonly places: readonly Destination[] }[] {
+  const listed = viewsOf(shown);
+  return GROUPS.map(({ title, places }) => ({
+    title,
+    places: places.flatMap((ids) =>
+      destinationOf(ids.flatMap((id) => listed.find((view) => view.id === id) ?? [])),
+    ),
+  })).filter((group) => group.places.length > 0);
+}
+
+/** The pages of an op and of a kernel are reached from the lists of ops. */
+export function isWithin(place: Destination, id: string): boolean {
+  const at = id === "op" || id === "kernel" ? "ops" : id;
+  return place.views.some((view) => view.id === at);
 }
 
 export function findView(id: string | undefined): ViewSpec | null {

@@ -25,6 +25,7 @@ from dlprof_nvtx import collector
 from dlprof_nvtx.agreement import FOLDER_VARIABLE
 from dlprof_nvtx.guard import ById, fields, guarded, has_parameters, say
 from dlprof_nvtx.program import has_loop
+from dlprof_nvtx.trial import TRIAL
 from dlprof_nvtx.windows import WINDOWS, Loop
 
 """Folder for messages to and from ``dlprof``; not set: collection began with the program."""
@@ -50,6 +51,10 @@ UNKNOWN_LOOP_NS, UNKNOWN_LOOP_MOST = 500_000_000, 14
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
 MOST_STORED, WRITE_S, WAIT_S = 8_000, 2.0, 2.0
+TRIAL_WARM_UP, MOST_WARM_UP = 10, 20
+"""In a trial a part of this many steps is warm-up, but no more than the second."""
+DONE = "done"
+"""Begin of the name of the file that says that the steps of a trial are timed."""
 LOOP = "loop"
 """Begin of the name of the file that says that a process has a loop."""
 _NO_ANSWER = (
@@ -166,7 +171,8 @@ class Reference:
             known = [0, _length(loader)]
             self._loaders.put(loader, known)
         self.batches = known[1]
-        if not known[0] and self.batches is not None and self.batches <= SHORT_LOOP:
+        is_short = self.batches is not None and self.batches <= SHORT_LOOP
+        if is_short and not known[0] and not TRIAL.is_active:
             # Where the collection can end, what follows is timed afterwards.
             self.reason = "few_batches"
             self.finish()
@@ -262,7 +268,9 @@ class Reference:
         if not self.has_loop:  # A call less in each step.
             self._note_loop()
         self.ended += 1
-        if self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
+        if TRIAL.is_active:
+            self._tick_trial(ticks)
+        elif self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
             self.finish()  # Another process has begun the collection.
         elif self.is_held:
             ticks.append((time.perf_counter_ns(), record_event(), self.phase))
@@ -273,6 +281,25 @@ class Reference:
                 self.on_found()
         else:
             self._end_profiled()
+
+    def _tick_trial(self, ticks: list[tuple[int, Any, str]]) -> None:
+        """Time a step of a trial, which ends without a collection."""
+        if not self.is_held:
+            return
+        ticks.append((time.perf_counter_ns(), record_event(), self.phase))
+        TRIAL.end_step()
+        was_found, count = self.found, len(ticks)
+        least = min(self.wanted // TRIAL_WARM_UP, MOST_WARM_UP)
+        if not was_found and count > least and (_is_even(ticks) or count > MOST_SEARCHED):
+            self.found = self.first_found = count
+            if self.on_found is not None:
+                self.on_found()
+        if not self.found:
+            return
+        steps, all_ns = count - self.found, ticks[-1][0] - ticks[self.first_found - 1][0]
+        is_late = all_ns >= TRIAL.limit_ns and steps >= LEAST_STEPS
+        if is_late or (steps >= self.wanted and self._is_warm(ticks)):
+            self.finish()
 
     def _end_profiled(self) -> None:
         if WINDOWS.must_take_back:
@@ -328,6 +355,11 @@ class Reference:
     def finish(self) -> None:
         """Keep the bare steps, begin the collection, and enable the markers."""
         self.is_held = False
+        if TRIAL.is_active:
+            self._keep()
+            self.write()
+            self._write_file(f"{DONE}.{self.pid}", "")
+            return
         self._begin()
         WINDOWS.begin(self.clock, self.number, self.name, self.ended)
         self._keep()
@@ -338,7 +370,9 @@ class Reference:
 
     def _begin(self) -> None:
         """Ask for the collection, and wait a little until it has begun."""
-        if self._has_looping_ancestor() or not self._write_file(f"start.{os.getpid()}", ""):
+        if TRIAL.is_active or self._has_looping_ancestor():
+            return
+        if not self._write_file(f"start.{os.getpid()}", ""):
             return
         if collector.begin():
             return
@@ -350,7 +384,12 @@ class Reference:
             time.sleep(0.005)
 
     def _keep(self) -> None:
-        """Keep the times of the steps since the loop was found; the GPU is not waited for."""
+        """Keep the times of the steps since the loop was found.
+
+        The GPU is waited for at the end of a trial only.
+        """
+        if TRIAL.is_active and self.ticks and self.ticks[-1][1] is not None:
+            self.ticks[-1][1].synchronize()
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
         self.bare_loop = (self.clock, self.number)
@@ -384,6 +423,7 @@ class Reference:
             # Python sets it before its exit handlers run.
             "error": getattr(getattr(sys, "last_type", None), "__name__", ""),
         }
+        content |= TRIAL.content()
         if WINDOWS.is_active and not self.is_held:
             content.update(self._of_windows())
         self._write_file(f"steps.{self.pid}.json", json.dumps(content))

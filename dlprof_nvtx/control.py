@@ -10,6 +10,7 @@ from dlprof_nvtx.guard import guarded, hide_from_dynamo, say
 from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT
 from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.state import STATE, Backend, forget_in_child
+from dlprof_nvtx.trial import TRIAL
 from dlprof_nvtx.windows import WINDOWS
 
 SHAPES_VARIABLE = "DLPROF_NVTX_SHAPES"
@@ -53,7 +54,7 @@ def init(
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if version < _OLDEST_TORCH:
         return _unavailable(f"PyTorch {torch.__version__} is older than 2.0")
-    if backend is None:
+    if backend is None and not TRIAL.is_active:
         from dlprof_nvtx.backend import NvtxUnavailableError, TorchNvtx
 
         try:
@@ -97,6 +98,8 @@ def _patch() -> None:
 
     for module in (modules, profilers, loaders, settings, memory, compiled, phases):
         guarded(module.patch)()
+    if TRIAL.is_active:
+        guarded(TRIAL.patch)()
     os.register_at_fork(after_in_child=guarded(forget_in_child))
     os.register_at_fork(after_in_child=guarded(REFERENCE.begin_in_child))
     atexit.register(guarded(_at_exit))

@@ -16,6 +16,7 @@ from dlprof_nvtx.names import TRANSPARENT, Entry, Names, compiled_module, op_tex
 from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.settings import note_training_flags
 from dlprof_nvtx.state import STATE, Backend, wrap
+from dlprof_nvtx.trial import TRIAL
 from dlprof_nvtx.windows import WINDOWS
 
 NAMES = Names()
@@ -214,6 +215,7 @@ class _Opener:
         """Note a call while steps are timed or light; the modules in it are not looked at."""
         flags = self._flags(module)
         REFERENCE.call(module, is_training=all(flags))
+        TRIAL.note_call(module, args, kwargs)
         if STATE.on:  # The collection begins with this call.
             return MARKED_NOW
         text = ""

@@ -246,6 +246,26 @@ def judge_step(
     return _doubts(unit, estimates, estimates.p_value, is_called, same_pct)
 
 
+def judge_runs(
+    base: Sequence[float], new: Sequence[float], *, looks: int = 1, tests: int = 1
+) -> RowVerdicts:
+    """Judge the step of interleaved runs, each of which is one unit; one row.
+
+    Args:
+        base: Time of a step in each run of the base.
+        new: The same of the new side.
+        looks: How often runs are judged at most while further ones are added: the level of each
+            is divided by their number (Bonferroni), so that the runs may end at any of them.
+        tests: How many sides are compared with the base.
+    """
+    sides = [[np.full((1, 1), time) for time in runs] for runs in (base, new)]
+    confidence = 1 - (1 - CONFIDENCE) / looks
+    estimates = _estimates(*sides, Unit.CAPTURES, 0, np.zeros(1, dtype=bool), confidence)
+    level = STEP_LEVEL / looks / tests
+    is_called = (estimates.p_value <= level) & estimates.excludes_zero
+    return _doubts(Unit.CAPTURES, estimates, estimates.p_value, is_called, SAME_PCT)
+
+
 def _unit(base: Side, new: Side, *, is_one_capture: bool) -> Unit:
     if is_one_capture:
         return Unit.ITERATIONS
@@ -332,10 +352,15 @@ def _error_of_mean(samples: Float64) -> Float64:
 
 
 def _estimates(
-    base: Side, new: Side, unit: Unit, seed: int, is_device_work: npt.NDArray[np.bool_]
+    base: Side,
+    new: Side,
+    unit: Unit,
+    seed: int,
+    is_device_work: npt.NDArray[np.bool_],
+    confidence: float = CONFIDENCE,
 ) -> _Estimates:
     sides = (_Summary.of(base, unit), _Summary.of(new, unit))
-    low, high = _interval(sides, unit, seed)
+    low, high = _interval(sides, unit, seed, confidence)
     if unit is Unit.CAPTURES:
         units = [np.stack([part.mean(axis=0) for part in side.captures]) for side in sides]
     else:
@@ -373,14 +398,16 @@ def _p_value(
     return np.where(is_known, t_tail(t, _whole(degrees)), 1.0)
 
 
-def _interval(sides: tuple[_Summary, _Summary], unit: Unit, seed: int) -> tuple[Float64, Float64]:
+def _interval(
+    sides: tuple[_Summary, _Summary], unit: Unit, seed: int, confidence: float
+) -> tuple[Float64, Float64]:
     """Bounds of the difference of the means.
 
     The bootstrap gives the error and the skew; its width is corrected for the number of units, as
     a bootstrap of few units is too narrow by ``(n - 1) / n`` in variance and by Student's t.
     """
     base, new = sides
-    error, below, above = _bootstrap(sides, seed)
+    error, below, above = _bootstrap(sides, seed, confidence)
     degrees = base.degrees + new.degrees
     is_known = degrees >= 1
     prior = np.zeros(len(degrees))
@@ -392,7 +419,7 @@ def _interval(sides: tuple[_Summary, _Summary], unit: Unit, seed: int) -> tuple[
         error = np.maximum(error, base.variance / base.count + new.variance / new.count)
     total = np.where(is_known, degrees + prior_degrees, 1)
     error = (prior_degrees * prior + degrees * error) / total
-    width = 2 * t_quantile(_whole(total), CONFIDENCE) * np.sqrt(error)
+    width = 2 * t_quantile(_whole(total), confidence) * np.sqrt(error)
     spread = below + above
     share = np.divide(below, spread, out=np.full(len(spread), 0.5), where=spread > 0)
     difference = new.mean_ns - base.mean_ns
@@ -400,7 +427,9 @@ def _interval(sides: tuple[_Summary, _Summary], unit: Unit, seed: int) -> tuple[
     return difference - width * share, difference + width * (1 - share)
 
 
-def _bootstrap(sides: tuple[_Summary, _Summary], seed: int) -> tuple[Float64, Float64, Float64]:
+def _bootstrap(
+    sides: tuple[_Summary, _Summary], seed: int, confidence: float
+) -> tuple[Float64, Float64, Float64]:
     """Variance of the difference, and how far its interval reaches below and above."""
     random = np.random.default_rng(seed)
     weights = [replicate_weights(side.captures, REPLICATES, random) for side in sides]
@@ -408,7 +437,7 @@ def _bootstrap(sides: tuple[_Summary, _Summary], seed: int) -> tuple[Float64, Fl
     together = [np.concatenate(side.captures) for side in sides]
     rows = together[0].shape[1]
     result = np.empty((3, rows))
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - confidence) / 2
     at = [round(tail * (REPLICATES - 1)), round((1 - tail) * (REPLICATES - 1))]
     for part in parts_of(0, rows, _ROWS_AT_ONCE):
         means = [

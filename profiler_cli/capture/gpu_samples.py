@@ -31,6 +31,7 @@ REASONS: Final = (
 """Names of the function that says why the clock is low; the second one is older."""
 SLOWED_BITS: Final = 0x8 | 0x20 | 0x40 | 0x80
 """Reasons that lower the clock a lot: hardware slowdown, heat (two bits), power brake."""
+_SM_CLOCK: Final = 1
 _JOIN_S: Final = 2.0
 _UUID_CHARS: Final = 96
 
@@ -114,6 +115,17 @@ class Nvml:
             slowed = self._slowed(handle)
             found.append(Reading(number, uuid, int(memory.total), int(memory.used), busy, slowed))
         return found
+
+    def busiest_clock_mhz(self) -> int | None:
+        """Return the clock of the multiprocessors of the busiest GPU; None: it is unknown."""
+        found = []
+        for _, handle, _ in self._gpus:
+            rates, clock = _Utilization(), ctypes.c_uint()
+            if self._library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)):
+                continue
+            if not self._library.nvmlDeviceGetClockInfo(handle, _SM_CLOCK, ctypes.byref(clock)):
+                found.append((int(rates.gpu), int(clock.value)))
+        return max(found)[1] if found else None
 
     def _slowed(self, handle: Any) -> int | None:
         reasons = ctypes.c_ulonglong()

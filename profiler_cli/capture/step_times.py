@@ -36,7 +36,7 @@ def read_steps(folder: Path) -> Steps:
 def bare_median_ns(steps: Steps) -> tuple[int, int] | None:
     """Return median and number of the bare steps of the first process that has any."""
     for content in steps:
-        times = sorted(_times(content, "bare", "gpu_ns") or _times(content, "bare", "host_ns"))
+        times = sorted(times_of(content, "bare", "gpu_ns") or times_of(content, "bare", "host_ns"))
         if times:
             return times[len(times) // 2], len(times)
     return None
@@ -113,7 +113,7 @@ def _number(values: dict[str, Any], name: str) -> int:
     return value if type(value) is int and 0 <= value < MAX_UTC_NS else 0
 
 
-def _times(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_NS) -> list[int]:
+def times_of(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_NS) -> list[int]:
     """Return the times of a phase; empty if the file holds something else."""
     times = content.get(phase)
     values = times.get(clock) if isinstance(times, dict) else None
@@ -130,11 +130,11 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
     known = int(rank) if rank.isdecimal() else None
     rows: list[tuple[Any, ...]] = []
     for phase in PHASES:
-        host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
+        host, gpu = times_of(content, phase, "host_ns"), times_of(content, phase, "gpu_ns")
         both = gpu if len(gpu) == len(host) else [None] * len(host)
         clock = str(content.get("clock") or "")
         work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
-        ends = _times(content, phase, "end_utc_ns", MAX_UTC_NS)
+        ends = times_of(content, phase, "end_utc_ns", MAX_UTC_NS)
         ends_or_none = ends if len(ends) == len(host) else [None] * len(host)
         rows += [
             (pid, known, clock, phase, number, *times)

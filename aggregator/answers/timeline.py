@@ -111,8 +111,8 @@ SELECTION: Final = {
     "op": "Only events of the op with this Op ID.",
     "op_type": "Only events of ops of this type.",
     "group": "Only events of ops below this path, with a slash at its end.",
-    "kernel": "Only launches of the kernel with this full or short name.",
-    "search": "Only events whose name or Op ID contains this text, ignoring case.",
+    "kernel": "Only launches of the kernel with this full, short or readable name.",
+    "search": "Only events that have this text in any name, or in that of the op; case is ignored.",
     "iteration": "Only events that begin in the iteration of this number.",
 }
 """Parameters that select events."""

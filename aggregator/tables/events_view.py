@@ -34,18 +34,21 @@ _COPY_NAME: Final = (
 )
 _SQL: Final = f"""
     CREATE TEMP VIEW {EVENTS_VIEW} AS
-    SELECT 'kernel' AS event_kind, (SELECT name FROM kernel_names WHERE id = e.name) AS event_name,
-           {_OF_KERNEL}, {_GPU} FROM kernels AS e
+    SELECT 'kernel' AS event_kind, (SELECT readable_name FROM kernel_names WHERE id = e.name)
+           AS event_name, {_OF_KERNEL}, {_GPU},
+           (SELECT long_name FROM kernel_names WHERE id = e.name) AS kernel_long_name
+    FROM kernels AS e
     UNION ALL
-    SELECT iif(e.is_copy, 'copy', 'set'), {_COPY_NAME}, {_OF_ROW}, {_GPU} FROM memory_ops AS e
+    SELECT iif(e.is_copy, 'copy', 'set'), {_COPY_NAME}, {_OF_ROW}, {_GPU}, NULL FROM memory_ops AS e
     UNION ALL
-    SELECT 'graph', CAST('CUDA graph' AS TEXT), {_OF_ROW}, {_GPU} FROM graph_launches AS e
+    SELECT 'graph', CAST('CUDA graph' AS TEXT), {_OF_ROW}, {_GPU}, NULL FROM graph_launches AS e
     UNION ALL
-    SELECT 'op', o.op_id, o.op_id, o.op_name, e.start, CAST(e.stop - e.start AS INTEGER), {_CPU}
+    SELECT 'op', o.op_name, o.op_id, o.op_name, e.start, CAST(e.stop - e.start AS INTEGER), {_CPU},
+           NULL
     FROM op_instances AS e JOIN ops AS o ON o.id = e.op WHERE o.domain = 1
     UNION ALL
     SELECT 'call', (SELECT name FROM api_names WHERE id = e.name), {_OF_ROW}, e.start, e.duration,
-           {_CPU} FROM api_calls AS e
+           {_CPU}, NULL FROM api_calls AS e
 """  # noqa: S608
 
 

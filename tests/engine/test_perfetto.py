@@ -148,8 +148,8 @@ def test_counts_durations_and_arrows_are_those_of_the_tables(
     assert (found.count["op"], found.duration_ns["op"]) == (count, total_ns)
     names = query(
         database,
-        "SELECT n.name, count(*) FROM kernels AS k JOIN kernel_names AS n ON n.id = k.name"
-        " GROUP BY 1",
+        "SELECT n.readable_name, count(*) FROM kernels AS k"
+        " JOIN kernel_names AS n ON n.id = k.name GROUP BY 1",
     )
     assert sum((found.names[kind] for kind in KINDS), Counter()) == dict(names)
     launched = query(

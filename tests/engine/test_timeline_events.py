@@ -81,12 +81,16 @@ def tile_counts(data: bytes) -> int:
 def test_a_search_steps_through_its_events_in_order(database: Path) -> None:
     names = (
         "SELECT count(*) FROM ("
-        " SELECT n.name, o.op_id FROM kernels AS k JOIN kernel_names AS n ON n.id = k.name"
+        " SELECT n.name || ' ' || n.readable_name || ' ' || n.long_name AS name, o.op_id,"
+        " o.op_name FROM kernels AS k JOIN kernel_names AS n ON n.id = k.name"
         " JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op"
-        " UNION ALL SELECT n.name, o.op_id FROM api_calls AS c JOIN api_names AS n ON n.id = c.name"
+        " UNION ALL SELECT n.name, o.op_id, o.op_name FROM api_calls AS c"
+        " JOIN api_names AS n ON n.id = c.name"
         " JOIN ops AS o ON o.id = c.op"
-        " UNION ALL SELECT o.op_id, o.op_id FROM op_instances AS i JOIN ops AS o ON o.id = i.op"
-        " WHERE o.domain = 1) WHERE name LIKE '%gemm%' OR op_id LIKE '%gemm%'"
+        " UNION ALL SELECT '', o.op_id, o.op_name FROM op_instances AS i"
+        " JOIN ops AS o ON o.id = i.op"
+        " WHERE o.domain = 1)"
+        " WHERE name LIKE '%gemm%' OR op_id LIKE '%gemm%' OR op_name LIKE '%gemm%'"
     )
     with answers(database) as timeline:
         found = to_plain(timeline.hits(Selection(search="GEMM"), None, None))
@@ -100,6 +104,21 @@ def test_a_search_steps_through_its_events_in_order(database: Path) -> None:
         if starts:
             after = to_plain(timeline.hits(Selection(search="GEMM"), starts[-1], None))["event"]
             assert after["start_ns"] == starts[-1]
+
+
+def test_search_finds_each_event_by_every_name_that_a_table_shows(database: Path) -> None:
+    kernels = query(database, "SELECT readable_name, name, long_name FROM kernel_names")
+    ops = query(database, "SELECT op_name, op_id FROM ops WHERE domain = 1 ORDER BY id LIMIT 20")
+    with answers(database) as timeline:
+        for names in (*kernels[:20], *ops):
+            found = [timeline.hits(Selection(search=name), None, None).count for name in names]
+            assert all(found), dict(zip(names, found, strict=True))
+        for readable, short, full in kernels[:5]:
+            counts = [
+                timeline.hits(Selection(kernel=name), None, None).count
+                for name in (full, short, readable)
+            ]
+            assert 0 < counts[0] <= min(counts[1:])
 
 
 def test_kernels_are_selected_by_their_full_name_and_by_iteration(imported: ProfileFactory) -> None:

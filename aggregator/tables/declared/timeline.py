@@ -14,7 +14,9 @@ TIMELINE_EVENTS = TableSpec(
     source=Source(view=EVENTS_VIEW, where="1"),
     columns=(
         choice("event_kind", "kernel, copy, set, graph, op or call.", title="Kind"),
-        text("event_name", "Kernel, CUDA call or Op ID.", title="Event"),
+        text(
+            "event_name", "Readable name of a kernel, CUDA call, or path of an op.", title="Event"
+        ),
         identifier("op_id", "The op that it belongs to.", "t.op_id"),
         text("op_name", "Path of that op."),
         number("start_time_ns", "Start on the clock of the profile.", "t.start_ns"),
@@ -23,10 +25,16 @@ TIMELINE_EVENTS = TableSpec(
         number("stream_id?", "CUDA stream; null: none was recorded."),
         number("process_id", "Process."),
         number("thread_id?", "Thread; null: it ran on a GPU.", when_null="It ran on a GPU."),
+        text(
+            "kernel_long_name?",
+            "Full name of the kernel.",
+            title="Full kernel name",
+            when_null="It is no kernel.",
+        ),
         number("event_row", "Row id in the table of its kind."),
     ),
     default_ordering=("start_time_ns",),
     key=("event_kind", "event_row"),
     lead=("event_name", "event_kind", "start_time_ns", "duration_ns", "op_id", "device_id"),
-    hidden=("op_name", "process_id", "event_row"),
+    hidden=("op_name", "process_id", "kernel_long_name", "event_row"),
 )

@@ -6,7 +6,6 @@ Times are ns on the profile's own clock.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -52,10 +51,24 @@ class ShownWork(Work):
 
 
 @dataclass(frozen=True)
+class WorkNames:
+    """Names of work by the title of ``ShownWork``; only those of kernels differ."""
+
+    shown: tuple[str, ...]  # What every table and picture calls it.
+    short: tuple[str, ...]
+    full: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ShownOpCalls(OpCalls):
     """Executions of ops with the shapes of their inputs."""
 
     shapes: Int64  # Id of shape_texts; 0: none.
+
+
+def path_end(name: str) -> str:
+    """Return the last two parts of a path: ``c_attn/linear``."""
+    return "/".join(name.strip("/").split("/")[-2:])
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,11 @@ class Op:
     type: str
     direction: str
     forward: int | None  # Row of the forward op of a backward one.
+
+    @property
+    def title(self) -> str:
+        """The end of its path, which a picture has room for."""
+        return path_end(self.name) or self.op_id
 
 
 @dataclass(frozen=True)
@@ -196,23 +214,29 @@ class Events:
         found = self.store.calls()
         return self._chosen(Calls(**vars(found) | _times(found)))
 
-    def work(self) -> tuple[ShownWork, list[str], Sequence[str]]:
-        """Return work of the GPUs, its names, and the full names of those of kernels."""
+    def work(self) -> tuple[ShownWork, WorkNames]:
+        """Return work of the GPUs and its names."""
         found, kernels = self.store.work(), self.store.names
         copies = len(kernels) + 1
         title = np.where(found.kind == WorkKind.KERNEL, found.name, len(kernels))
         title[found.kind == WorkKind.COPY] = copies
         for number, known in enumerate(COPY_NAMES, start=1):
             title[(found.kind == WorkKind.COPY) & (found.copy_kind == known)] = copies + number
-        names = [*kernels.short, SET_NAME, "Memcpy", *COPY_NAMES.values(), GRAPH_NAME]
-        title[found.kind == WorkKind.GRAPH] = len(names) - 1
+        others = (SET_NAME, "Memcpy", *COPY_NAMES.values(), GRAPH_NAME)
+        title[found.kind == WorkKind.GRAPH] = len(kernels) + len(others) - 1
+        readable = self.store.values("kernel_names", "id", "readable_name")
+        names = WorkNames(
+            shown=(*(str(name) for _, name in readable), *others),
+            short=(*kernels.short, *others),
+            full=(*kernels.long, *others),
+        )
         category = _CATEGORY_OF_KIND[found.kind]
         is_kernel = found.kind == WorkKind.KERNEL
         of_name = np.where(kernels.uses_tc, Category.TENSOR_CORE, Category.COMPUTE)
         of_name[kernels.communicates] = Category.COMMUNICATION
         category[is_kernel] = of_name[found.name[is_kernel]]
         shown = ShownWork(**vars(found) | _times(found), title=title, category=category)
-        return self._chosen(shown), names, kernels.long
+        return self._chosen(shown), names
 
     def launch_sizes(self) -> tuple[Int64, dict[int, str]]:
         """Return the id of launch_sizes of each kernel, by row, and their texts."""

@@ -8,7 +8,6 @@ from typing import Final, Self
 
 import numpy as np
 
-from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError
 from aggregator.profile.arrays import Bool, Int32, Int64
 from aggregator.tables.aggregation_data import AggregationData
@@ -29,8 +28,9 @@ class Selection:
     op: str = ""  # Op ID.
     op_type: str = ""  # Type of the op.
     group: str = ""  # Beginning of the path of the op, with a slash at its end.
-    kernel: str = ""  # Full or short name of a kernel.
-    search: str = ""  # Part of the name of the event, or of its op's id; case does not matter.
+    kernel: str = ""  # Full, short or readable name of a kernel.
+    # Part of any name of the event or its op, or of its op's id; case does not matter.
+    search: str = ""
     iteration: str = ""  # Only events that begin in this iteration.
 
     @classmethod
@@ -81,20 +81,17 @@ def find_hits(data: AggregationData, stored: StoredTimeline, wanted: Selection) 
 def _find(data: AggregationData, stored: StoredTimeline, wanted: Selection) -> Hits:
     labels = _labels(data, stored, wanted)
     kinds = [{"work", "ops", "calls", "waits"}] if wanted.search else [{"work"}, {"ops"}, {"calls"}]
-    kernel_rows = _kernel_rows(data, wanted.kernel)
     low_ns, high_ns = _bounds(data, stored, wanted.iteration)
     hits = Hits(0, (), np.zeros(0, dtype=np.int32), joined([]))
     for chosen in kinds:
         lanes = [lane for lane in stored.lanes.values() if lane.kind in chosen]
-        hits = _collect(lanes, labels, kernel_rows, (low_ns, high_ns))
+        hits = _collect(lanes, labels, (low_ns, high_ns))
         if hits.count:
             break
     return hits
 
 
-def _collect(
-    lanes: list[StoredLane], labels: Bool, kernel_rows: Bool | None, bounds: tuple[int, int]
-) -> Hits:
+def _collect(lanes: list[StoredLane], labels: Bool, bounds: tuple[int, int]) -> Hits:
     count = sum(number for lane in lanes for label, number in lane.labels if labels[label])
     if count > MOST_HITS and bounds[0] == _FIRST:
         return Hits(count, (), np.zeros(0, dtype=np.int32), joined([]))
@@ -103,8 +100,6 @@ def _collect(
     for number, lane in enumerate(lanes):
         for items in lane.labeled(labels, *bounds):
             kept = (items.start_ns >= bounds[0]) & (items.start_ns < bounds[1])
-            if kernel_rows is not None:
-                kept &= kernel_rows[np.minimum(items.row, len(kernel_rows) - 1)]
             parts.append(items.rows(kept))
             numbers.append(number)
     lane_of = np.repeat(np.array(numbers, dtype=np.int32), [len(part) for part in parts])
@@ -152,11 +147,19 @@ def _conditions(data: AggregationData, wanted: Selection) -> Iterator[Callable[[
         ids = _ops_in(data, wanted.group)
         yield lambda label: label.op_id in ids
     if wanted.kernel:
-        short = _short_names(data, wanted.kernel)
-        yield lambda label: label.category >= 0 and label.name in short
+        kernels = _kernels(data, "{name} = :text", wanted.kernel)
+        yield lambda label: label.full_name in kernels
     if wanted.search:
         text = wanted.search.lower()
-        yield lambda label: text in label.name.lower() or text in (label.op_id or "").lower()
+        found = _kernels(data, "instr(lower({name}), :text)", text)
+        yield (
+            lambda label: (
+                label.full_name in found
+                or any(
+                    text in name.lower() for name in (label.name, label.op_id or "", label.op_name)
+                )
+            )
+        )
 
 
 def _ops_in(data: AggregationData, group: str) -> frozenset[str]:
@@ -168,22 +171,12 @@ def _ops_in(data: AggregationData, group: str) -> frozenset[str]:
     return frozenset(str(row[0]) for row in data.database.rows(sql, params))
 
 
-def _short_names(data: AggregationData, kernel: str) -> frozenset[str]:
-    sql = "SELECT name FROM kernel_names WHERE long_name = :kernel OR name = :kernel"
-    found = frozenset(str(row[0]) for row in data.database.rows(sql, {"kernel": kernel}))
-    return found or frozenset([kernel])
-
-
-def _kernel_rows(data: AggregationData, kernel: str) -> Bool | None:
-    """Which rows of kernels have a full name; None: the name is a short one, or none."""
-    sql = "SELECT id FROM kernel_names WHERE long_name = :kernel AND name != :kernel"
-    ids = [int(row[0]) for row in data.database.rows(sql, {"kernel": kernel})] if kernel else []
-    if not ids:
-        return None
-    (name,) = data.database.read_with(
-        lambda found: stored_events(found).integers("kernels", ("name",))
-    )
-    return np.append(False, np.isin(name, ids))
+def _kernels(data: AggregationData, condition: str, text: str) -> frozenset[str]:
+    """Full names of the kernels of which any name meets a condition."""
+    names = ("readable_name", "name", "long_name")
+    where = " OR ".join(condition.format(name=name) for name in names)
+    sql = f"SELECT long_name FROM kernel_names WHERE {where}"  # noqa: S608
+    return frozenset(str(row[0]) for row in data.database.rows(sql, {"text": text}))
 
 
 def hit_at(hits: Hits, time_ns: int) -> int:

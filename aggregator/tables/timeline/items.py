@@ -44,6 +44,8 @@ class Label:
     category: int  # ``Category``; -1: none.
     op_id: str | None
     op_type: str = ""  # Of that op.
+    op_name: str = ""  # Path of that op.
+    full_name: str = ""  # Of a kernel.
 
 
 class Labels:
@@ -52,11 +54,13 @@ class Labels:
     def __init__(self) -> None:
         self._known: dict[Label, int] = {}
 
-    def number(self, name: str, category: int = -1, op: Op | None = None) -> int:
+    def number(
+        self, name: str, category: int = -1, op: Op | None = None, full_name: str = ""
+    ) -> int:
         """The number of a label."""
-        label = Label(name, category, None)
+        label = Label(name, category, None, full_name=full_name)
         if op is not None:
-            label = Label(name, category, op.op_id or op.name, op.type)
+            label = Label(name, category, op.op_id or op.name, op.type, op.name, full_name)
         return self._known.setdefault(label, len(self._known))
 
     def all(self) -> tuple[Label, ...]:

@@ -35,7 +35,7 @@ class LaneReader:
     def __init__(self, connection: sqlite3.Connection, aggregation: int) -> None:
         self._connection, self._aggregation = connection, aggregation
         self._events = Events(connection)
-        self._work, self._work_names, _ = self._events.work()
+        self._work, self._work_names = self._events.work()
         self._calls, self._op_calls = self._events.calls(), self._events.op_calls()
         self._iterations = np.array(self._events.iterations(aggregation), dtype=np.int64).reshape(
             -1, 3
@@ -90,7 +90,9 @@ class LaneReader:
         for advice in marked:
             ops = [by_op[name] for name in advice.op_ids if name in by_op]
             names = [
-                number for number, name in enumerate(self._work_names) if name in advice.kernels
+                number
+                for number, name in enumerate(self._work_names.short)
+                if name in advice.kernels
             ]
             rows = np.flatnonzero(np.isin(work.op, ops) | np.isin(work.title, names))
             start, stop = work.start_ns[rows], work.end_ns[rows]
@@ -107,9 +109,10 @@ class LaneReader:
         heads, labels = row_codes(work.title, work.category, work.op)
         numbers = [
             self.labels.number(
-                self._work_names[int(work.title[head])],
+                self._work_names.shown[int(work.title[head])],
                 int(work.category[head]),
                 self._ops.get(int(work.op[head])),
+                self._work_names.full[int(work.title[head])],
             )
             for head in heads.tolist()
         ]
@@ -172,7 +175,7 @@ class LaneReader:
     def _thread_lanes(self, processes: set[int], before: str) -> Iterator[EventLane]:
         op_calls, calls = self._op_calls, self._calls
         op_labels = by_row(
-            {row: self.labels.number(op.op_id or op.name, op=op) for row, op in self._ops.items()}
+            {row: self.labels.number(op.title, op=op) for row, op in self._ops.items()}
         )
         is_loader = by_row(
             {row: int(op.type.startswith(LOADER_TYPES)) for row, op in self._ops.items()}

@@ -18,7 +18,7 @@ from aggregator.replay.op_spans import op_time_ns
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.replay import replayed_profile
-from aggregator.tables.timeline.events import COPY_NAMES, GRAPH_NAME, SET_NAME
+from aggregator.tables.timeline.events import COPY_NAMES, GRAPH_NAME, SET_NAME, path_end
 from aggregator.tables.timeline.items import EventLane, Items
 from aggregator.tables.timeline.lanes import CPU
 from aggregator.tables.timeline.stored import (
@@ -92,7 +92,8 @@ def _work(connection: sqlite3.Connection, found: ReplayedProfile, numbers: Numbe
     work = graph.data.work
     rows = np.unique(graph.work_row[found.path.work])
     names = [
-        str(item[0]) for item in connection.execute("SELECT name FROM kernel_names ORDER BY id")
+        str(item[0])
+        for item in connection.execute("SELECT readable_name FROM kernel_names ORDER BY id")
     ]
     kind, name, op = work.kind[rows], work.name[rows], work.op[rows]
     heads, codes = row_codes(kind, name, op, work.copy_kind[rows])
@@ -139,14 +140,14 @@ def _calls(found: ReplayedProfile, numbers: Numbers) -> Int64:
     graph, calls = found.graph, found.graph.data.calls
     position = np.flatnonzero(found.path.steps)
     row, is_call = graph.call_row[position // 2], position % 2 == 1
-    op_ids = graph.data.ops.op_ids
+    op_ids, op_names = graph.data.ops.op_ids, graph.data.ops.names
     heads, codes = row_codes(calls.name[row], calls.op[row], is_call)
     labels = [
         _number(
             numbers,
             graph.data.call_names[calls.name[row[head]]]
             if is_call[head]
-            else op_ids[calls.op[row[head]]],
+            else path_end(op_names[calls.op[row[head]]] or "") or op_ids[calls.op[row[head]]],
             op_ids[calls.op[row[head]]],
             is_work=False,
         )

@@ -6,7 +6,6 @@ lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import IO, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from aggregator.tables.timeline.events import (
     Events,
     ShownOpCalls,
     ShownWork,
+    WorkNames,
 )
 from aggregator.tables.timeline.lanes import by_row
 from aggregator.tables.timeline.nesting import module_spans
@@ -54,7 +54,7 @@ class _Trace:
         self._gpus: dict[int, int] = {}  # Track of each GPU by its number.
 
     def write(self) -> int:
-        work, work_names, full_names = self._events.work()
+        work, work_names = self._events.work()
         calls, op_calls = self._events.calls(), self._events.op_calls()
         starts = [*(column.start_ns[:1] for column in (work, calls, op_calls))]
         first = [int(part[0]) for part in starts if len(part)] + [
@@ -63,7 +63,7 @@ class _Trace:
         self._packets = Packets(self._out, _CATEGORIES, offset_ns=-min(0, *first, 0))
         self._write_iterations()
         flow_of_work, ends, flow_of_call = _launches(work, calls)
-        self._write_work(work, work_names, full_names, flow_of_work, ends)
+        self._write_work(work, work_names, flow_of_work, ends)
         del work
         self._write_threads(calls, op_calls, flow_of_call)
         self._write_counters()
@@ -82,13 +82,12 @@ class _Trace:
     def _write_work(
         self,
         work: ShownWork,
-        work_names: list[str],
-        full_names: Sequence[str],
+        work_names: WorkNames,
         flows: Int64,
         ends: Int64,
     ) -> None:
-        names = self._packets.names.numbers(work_names)
-        full = by_row(dict(enumerate(self._packets.texts.numbers(full_names).tolist())))
+        names = self._packets.names.numbers(work_names.shown)
+        full = self._packets.texts.numbers(work_names.full)
         size_of, size_texts = self._events.launch_sizes()
         sizes = by_row({row: self._packets.texts.number(name) for row, name in size_texts.items()})
         is_kernel = work.category <= Category.COMMUNICATION
@@ -96,7 +95,7 @@ class _Trace:
             *(work.start_ns, work.end_ns, names[work.title], work.category),
             texts=(
                 ("op", self._op_texts()[work.op]),
-                ("kernel", np.where(is_kernel, full[work.name], 0)),
+                ("kernel", np.where(is_kernel, full[work.title], 0)),
                 ("size", np.where(is_kernel, sizes[size_of[_kernel_rows(work)]], 0)),
             ),
             numbers=(

@@ -23,7 +23,7 @@ from aggregator.tables.timeline.items import COUNTER, EventLane, Items, Label, S
 from aggregator.tables.timeline.levels import EVENTS, lane_levels, shown_items
 
 PART_ITEMS: Final = 8_192
-_MAGIC: Final = b"DLPROF timeline 3\n"
+_MAGIC: Final = b"DLPROF timeline 4\n"
 _LENGTH_BYTES: Final = 8
 _MOST_INDEX_BYTES: Final = 2**30
 _CODEC: Final = pa.Codec("zstd")

@@ -57,6 +57,7 @@ class Lane(Struct, kw_only=True):
     ]
     busy_ns: Annotated[int | None, doc("Sum of the durations of its events.")]
     scale: Annotated[Scale | None, doc("Of a counter; null: it is none.")]
+    is_in_steps: Annotated[bool, doc("Whether it has events in the aggregated iterations.")] = True
 
 
 class TimelineLabels(Struct):
@@ -78,6 +79,10 @@ class Timeline(Struct, kw_only=True):
     start_ns: Annotated[int | None, doc("First event.")]
     stop_ns: Annotated[int | None, doc("End of the last event.")]
     lanes: list[Lane]
+    median_start_ns: Annotated[
+        int | None, doc("Start of the step before the aggregated one of median length.")
+    ] = None
+    median_stop_ns: Annotated[int | None, doc("End of the step after that one.")] = None
     unknown: Unknown
 
 
@@ -236,18 +241,33 @@ class TimelineAnswers:
             )
         )
         category = [label.category for label in stored.labels]
+        steps = self._steps()
+        low_ns, high_ns = _around_median(steps)
         return Timeline(
             version=self.version,
             start_ns=stored.origin_ns,
             stop_ns=stored.origin_ns + stored.end_ns,
-            lanes=self._shown_lanes(stored),
+            lanes=self._shown_lanes(stored, steps),
+            median_start_ns=low_ns,
+            median_stop_ns=high_ns,
             names=list(names),
             labels=TimelineLabels(name=code, op=op, op_type=op_type, category=category),
             unknown={},
         )
 
-    def _shown_lanes(self, stored: StoredTimeline) -> list[Lane]:
+    def _steps(self) -> list[tuple[int, int]]:
+        """Start and end of the aggregated iterations."""
+        sql = (
+            "SELECT start_time, stop_time FROM view_iterations_all WHERE aggr_id = :aggr_id"
+            " AND is_aggregated = 1 ORDER BY start_time"
+        )
+        rows = self._data.database.rows(sql, {"aggr_id": self._data.params["aggr_id"]})
+        return [(int(start), int(stop)) for start, stop in rows]
+
+    def _shown_lanes(self, stored: StoredTimeline, steps: list[tuple[int, int]]) -> list[Lane]:
         """All lanes; the critical path, which is found when it is asked for, comes after advice."""
+        times = [time_ns - stored.origin_ns for step in steps for time_ns in step]
+        low_ns, high_ns = min(times, default=0), max(times, default=0)
         lanes = [
             Lane(
                 key=lane.key,
@@ -257,13 +277,22 @@ class TimelineAnswers:
                 num_events=lane.num_events,
                 busy_ns=lane.busy_ns,
                 scale=None if lane.scale is None else Scale(**asdict(lane.scale)),
+                is_in_steps=not steps or lane.num_events_between(low_ns, high_ns) > 0,
             )
             for lane in stored.lanes.values()
         ]
         if has_path(self._data):
             place = sum(lane.kind in _ABOVE_PATH for lane in lanes)
-            path = {"key": PATH_KEY, "kind": "path", "group": "", "title": "Critical path"}
-            lanes.insert(place, Lane(**path, num_events=None, busy_ns=None, scale=None))
+            path = Lane(
+                key=PATH_KEY,
+                kind="path",
+                group="",
+                title="Critical path",
+                num_events=None,
+                busy_ns=None,
+                scale=None,
+            )
+            lanes.insert(place, path)
         return lanes
 
     def tiles(
@@ -408,6 +437,15 @@ class TimelineAnswers:
         if unknown:
             raise InvalidValueError(say("The timeline has no lane {key!r}.", key=unknown[0]))
         return [(key, lanes[key]) for key in keys]
+
+
+def _around_median(steps: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+    """Return the time of the step of median length with the one before and after it."""
+    if not steps:
+        return None, None
+    by_length = sorted(range(len(steps)), key=lambda place: steps[place][1] - steps[place][0])
+    middle = by_length[(len(steps) - 1) // 2]
+    return steps[max(middle - 1, 0)][0], steps[min(middle + 1, len(steps) - 1)][1]
 
 
 def _packed(parts: Sequence[Items], low_ns: int) -> bytes:

@@ -3,6 +3,7 @@ import {
   absolute,
   around,
   eventText,
+  moments,
   moved,
   readEvent,
   readSelection,
@@ -14,9 +15,16 @@ import {
   zoomed,
 } from "../src/lib/timeline";
 import { timelineOf } from "../src/table/timelineLink";
-import { layOut, rowAt, rowsBetween, valueText } from "../src/views/timeline/layout";
+import {
+  foldedAtFirst,
+  layOut,
+  rowAt,
+  rowsBetween,
+  shortTitle,
+  valueText,
+} from "../src/views/timeline/layout";
 import { itemAt, PixelRow } from "../src/views/timeline/raster";
-import { shortened } from "../src/views/timeline/scene";
+import { pathEnd, shortened } from "../src/views/timeline/scene";
 import { type Placed, readTiles, shiftOf, type Tile } from "../src/views/timeline/tiles";
 
 const ALL = { low: 0, high: 10_000 };
@@ -70,6 +78,25 @@ describe("a row of a table", () => {
   it("leads to its time if it has one", () => {
     expect(timelineOf({ start_time_ns: 1_000, stop_time_ns: 1_500 })?.range).toBe("1000-1500");
     expect(timelineOf({ op_id: "A", start_time_ns: 7, gpu_time_ns: 3 })?.range).toBe("7-10");
+  });
+});
+
+describe("moments", () => {
+  it("differ from their neighbors at any zoom, anywhere in a long run", () => {
+    for (const low of [0, 7.3e6, 19_330_123_456, 3.6e12]) {
+      for (let length = 100; length <= 1e13; length *= 3.7) {
+        const marks = ticks({ low, high: low + length }, 8);
+        const { text } = moments(marks);
+        const texts = marks.map(text);
+        expect(new Set(texts).size, texts.join(" ")).toBe(marks.length);
+      }
+    }
+  });
+  it("are counted from an origin where most of their digits are the same", () => {
+    const { origin, text } = moments([18_400_050_000, 18_400_100_000, 18_400_150_000]);
+    expect(origin).toBe("18.4000 s");
+    expect(text(18_400_050_000)).toBe("+50 µs");
+    expect(moments([0, 5e9, 1e10]).origin).toBeNull();
   });
 });
 
@@ -203,6 +230,7 @@ describe("tiles", () => {
 describe("rows", () => {
   const lane = (key: string, group: string) => ({
     ...{ key, kind: "work", group, title: key, num_events: 1, busy_ns: 1, scale: null },
+    is_in_steps: true,
   });
   it("have a heading for each group, and are found by their height", () => {
     const { rows, height } = layOut([lane("a", ""), lane("b", "G"), lane("c", "G")], new Set());
@@ -211,6 +239,28 @@ describe("rows", () => {
     expect(rowAt(rows, height + 1)).toBeNull();
     expect(rowsBetween(rows, 0, 19)).toHaveLength(2);
     expect(layOut([lane("b", "G"), lane("c", "G")], new Set(["G"])).rows).toHaveLength(1);
+  });
+  it("have steps first, then GPUs, the thread of the loop and the others, folded to one line", () => {
+    const of = (kind: string, group: string, busy_ns = 1) => ({
+      ...lane(`${kind} ${group}`, group),
+      ...{ kind, busy_ns },
+    });
+    const lanes = [
+      of("iterations", ""),
+      of("advice", "Advice"),
+      of("ops", "Process 1, thread 2 (pin)", 5),
+      of("ops", "Process 1, thread 3 (python)", 900),
+      of("idle", "GPU 0"),
+      of("work", "GPU 0"),
+    ];
+    const { rows } = layOut(lanes, foldedAtFirst(lanes));
+    expect(rows.map((row) => (row.kind === "group" ? shortTitle(row.title) : row.key))).toEqual([
+      ...["Advice", "iterations ", "GPU 0", "idle GPU 0", "work GPU 0"],
+      ...["python 3", "ops Process 1, thread 3 (python)", "pin 2"],
+    ]);
+    expect(rows.filter((row) => row.kind === "group").map((row) => row.lanes.length)).toEqual([
+      1, 0, 0, 1,
+    ]);
   });
   it("are higher for counters, whose values are text", () => {
     const scale = { unit: "bytes", step: 16, most: 2 ** 28 };
@@ -234,5 +284,7 @@ describe("names in bars", () => {
     expect(shortened("a_very_long_kernel_name_128x64", 14)).toBe("a_very_lo…8x64");
     expect(shortened("abcdefghij", 3)).toBe("abc");
     expect(shortened("abc", 0)).toBe("");
+    expect(pathEnd("/model/layers.5/mlp/down_proj", 16)).toBe("mlp/down_proj");
+    expect(pathEnd("/model/layers.5", 4)).toBe("layers.5");
   });
 });

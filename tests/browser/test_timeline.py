@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page, Request, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
@@ -27,10 +28,15 @@ def open_timeline(page: Page, viewer: Viewer, **more: str) -> None:
 
 
 def test_lanes_and_totals_are_those_of_the_api(page: Page, viewer: Viewer) -> None:
-    open_timeline(page, viewer)
+    open_timeline(page, viewer, span="all")
     timeline = get(viewer, "timeline/")
-    titles = [lane["title"].replace("_", " ") for lane in timeline["lanes"] if lane["title"]]
-    for title in titles[:12]:
+    titles = [
+        lane["title"]
+        for lane in timeline["lanes"]
+        if lane["title"] and lane["is_in_steps"] and lane["kind"] in {"iterations", "work"}
+    ]
+    assert titles
+    for title in titles:
         expect(page.locator(".timeline-label", has_text=title).first).to_be_attached()
     lanes = ",".join(lane["key"] for lane in timeline["lanes"])
     totals = get(
@@ -51,7 +57,8 @@ def test_keys_zoom_and_the_address_keeps_window_and_lanes(page: Page, viewer: Vi
             tiles.append(request.url)
 
     page.on("request", note)
-    open_timeline(page, viewer)
+    page.set_viewport_size({"width": 1280, "height": 420})
+    open_timeline(page, viewer, **{"timeline.empty": "1"})
     plot = page.locator(".timeline-plot")
     plot.focus()
     # The address has what is shown once it is at rest: none of these may still be to come.
@@ -72,16 +79,19 @@ def test_keys_zoom_and_the_address_keeps_window_and_lanes(page: Page, viewer: Vi
     assert page.url == url
     assert page.locator(".timeline-scroll").evaluate("lanes => lanes.scrollTop") == 57
     page.locator(".timeline-plot").press("f")
-    expect(page).not_to_have_url(re.compile("span="))
+    expect(page).to_have_url(re.compile("span=all"))
 
 
 def test_a_range_is_chosen_by_dragging_and_an_event_by_a_click(page: Page, viewer: Viewer) -> None:
     open_timeline(page, viewer)
     box = page.locator(".timeline-plot").bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 8)
+    label = page.locator(".timeline-label", has_text="Iterations").bounding_box()
+    assert label is not None
+    y = label["y"] + 8
+    page.mouse.move(box["x"] + 0.5 * box["width"], y)
     page.mouse.down()
-    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 8, steps=4)
+    page.mouse.move(box["x"] + 0.8 * box["width"], y, steps=4)
     page.mouse.up()
     expect(page.get_by_role("region", name="GPU time in the range")).to_be_visible()
     expect(page).to_have_url(re.compile(r"range=\d+-\d+"))
@@ -92,7 +102,7 @@ def test_a_range_is_chosen_by_dragging_and_an_event_by_a_click(page: Page, viewe
     # What is not loaded yet is not drawn, and nothing is selected there.
     while not event.is_visible() and time.monotonic() < deadline:
         expect(page.locator(".timeline[aria-busy=false]")).to_be_visible()
-        page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 8)
+        page.mouse.click(box["x"] + 0.5 * box["width"], y)
         with suppress(PlaywrightTimeoutError):
             event.wait_for(timeout=5_000)
     expect(event).to_contain_text("iteration")
@@ -119,9 +129,9 @@ def test_a_row_of_a_table_leads_to_its_events_by_keys_and_back(page: Page, viewe
     event = page.get_by_role("region", name="Event", exact=True)
     expect(event).to_contain_text(op["op_name"])
     expect(event).to_contain_text("launched by")
-    selected = page.locator(".timeline-selected")
+    selected = page.locator(".timeline-count")
     expect(selected).to_contain_text(f"of {count}")
-    page.get_by_role("button", name="First one").click()
+    page.get_by_role("button", name="First", exact=True).click()
     expect(selected).to_contain_text(f"1 of {count}")
     page.get_by_role("button", name="Next event").click()
     expect(selected).to_contain_text(f"2 of {count}")
@@ -130,8 +140,37 @@ def test_a_row_of_a_table_leads_to_its_events_by_keys_and_back(page: Page, viewe
     expect(page.get_by_role("region", name="Ops").locator("tbody tr")).to_have_count(1)
 
 
+def test_timeline_opens_on_three_steps_and_fits_all(page: Page, viewer: Viewer) -> None:
+    open_timeline(page, viewer)
+    timeline = get(viewer, "timeline/")
+    three_ms = (timeline["median_stop_ns"] - timeline["median_start_ns"]) / 1e6
+    shown = page.get_by_role("region", name="Timeline").locator("header")
+    expect(shown).to_contain_text(f"{three_ms:.4g} ms shown")
+    page.get_by_role("button", name="Fit all").click()
+    expect(page).to_have_url(re.compile("span=all"))
+
+
+def test_search_finds_the_name_that_a_table_shows_and_enter_zooms_to_it(
+    page: Page, viewer: Viewer
+) -> None:
+    kernel = get(viewer, "merged-kernels/?ordering=-gpu_time_ns&page_size=10")["results"][0]
+    count = get(viewer, f"timeline/hits/?{urlencode({'search': kernel['readable_name']})}")["count"]
+    open_timeline(page, viewer)
+    search = page.get_by_role("searchbox", name="Find events by name or op")
+    search.fill(kernel["readable_name"])
+    found = page.locator(".timeline-count")
+    expect(found).to_contain_text(f"{count:,} events")
+    search.press("Enter")
+    expect(found).to_contain_text(f"of {count:,}")
+    event = page.get_by_role("region", name="Event", exact=True)
+    expect(event.locator("strong")).to_contain_text(kernel["readable_name"])
+    before = page.url
+    search.press("Enter")
+    expect(page).not_to_have_url(before)
+
+
 def test_all_events_are_a_table_and_a_trace(page: Page, viewer: Viewer) -> None:
-    open_timeline(page, viewer, **{"timeline.tab": "events"})
+    open_timeline(page, viewer, **{"timeline.tab": "events", "span": "all"})
     total = get(viewer, "timeline/events/?page_size=10")["count"]
     expect(page.get_by_role("region", name="Events")).to_contain_text(f"{total:,} events")
     link = page.get_by_role("link", name="Perfetto")

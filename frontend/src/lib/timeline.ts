@@ -1,5 +1,7 @@
 /** Windows of time, in ns after the first event of a timeline, and what an address says of them. */
 
+import { formatFixed, NS_PER_UNIT, pickTimeUnit } from "./units";
+
 /** What part of the time is shown: from `low` to `high`, in ns. */
 export interface Span {
   readonly low: number;
@@ -48,10 +50,44 @@ export function ticks(span: Span, most: number): readonly number[] {
   return Array.from({ length: count }, (_, index) => first + index * step);
 }
 
+/** A moment with as many decimals as tell it from one that is `gap` ns away: "18.40013 s". */
+export function momentText(ns: number, gap: number): string {
+  const unit = pickTimeUnit(ns);
+  const digits = Math.ceil(Math.log10(NS_PER_UNIT[unit] / Math.max(gap, 1)) - 1e-9);
+  return `${formatFixed(ns / NS_PER_UNIT[unit], Math.min(Math.max(digits, 0), 9))} ${unit}`;
+}
+
+export interface Moments {
+  /** What the texts are counted from: "18.400 s"; null: from the start. */
+  readonly origin: string | null;
+  readonly text: (ns: number) => string;
+}
+
+/** More digits than this are read as a distance from an origin. */
+const MOST_DIGITS = 1e5;
+
+/** Texts of moments that differ where the moments do: whole, or as distances from an origin. */
+export function moments(times: readonly number[]): Moments {
+  const sorted = [...new Set(times)].sort((a, b) => a - b);
+  const gaps = sorted.slice(1).map((time, index) => time - (sorted[index] ?? 0));
+  const low = sorted[0] ?? 0;
+  const high = sorted.at(-1) ?? 0;
+  const gap = gaps.length === 0 ? Math.max(high, 1) / 1_000 : Math.min(...gaps);
+  const base = 10 ** Math.ceil(Math.log10(Math.max(high - low, 1)));
+  const origin = Math.floor(low / base) * base;
+  if (origin <= 0 || high / gap < MOST_DIGITS) {
+    return { origin: null, text: (ns) => (ns === 0 ? "0" : momentText(ns, gap)) };
+  }
+  return { origin: momentText(origin, base), text: (ns) => `+${momentText(ns - origin, gap)}` };
+}
+
 /** A time of the profile as text: whole, also beyond 2^53 ns. */
 export function absolute(offset: number, origin: bigint): string {
   return String(origin + BigInt(Math.round(offset)));
 }
+
+/** In the address: the window that shows everything. */
+export const ALL = "all";
 
 /** A window as the address has it, in times of the profile, and back; null: it is none. */
 export function spanText({ low, high }: Span, origin = 0n): string {
@@ -59,6 +95,7 @@ export function spanText({ low, high }: Span, origin = 0n): string {
 }
 
 export function readSpan(text: string | undefined, all: Span, origin = 0n): Span | null {
+  if (text === ALL) return all;
   const found = /^(-?\d{1,19})-(-?\d{1,19})$/.exec(text ?? "");
   if (found === null) return null;
   const [low, high] = [found[1], found[2]].map((part) => Number(BigInt(part ?? "0") - origin));

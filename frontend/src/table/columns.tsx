@@ -11,6 +11,7 @@ import {
   formatInt,
   formatPct,
   formatTimeIn,
+  NS_PER_UNIT,
   type TimeUnit,
 } from "../lib/units";
 import { Flag, Name } from "../ui/Name";
@@ -62,8 +63,12 @@ const LOOKS: Readonly<Record<Format, Look>> = {
     ...RIGHT,
     width: 100,
     draw:
-      ({ unit = "ms" }) =>
-      (ns: number) => <span title={exactNs(Math.round(ns))}>{formatTimeIn(ns, unit)}</span>,
+      ({ key, unit = "ms" }) =>
+      (ns: number) => (
+        <span title={exactNs(Math.round(ns))}>
+          {MOMENT.test(key) ? momentIn(ns, unit) : formatTimeIn(ns, unit)}
+        </span>
+      ),
   },
   share: {
     ...RIGHT,
@@ -99,6 +104,16 @@ const LOOKS: Readonly<Record<Format, Look>> = {
     ),
   },
 };
+
+/** Columns of moments: neighbors differ in ns, while the whole run takes minutes. */
+const MOMENT = /(^|_)(start|stop)(_time)?_ns$/;
+
+/** Room for seven digits before the point and six behind it. */
+const MOMENT_WIDTH = 136;
+
+function momentIn(ns: number, unit: TimeUnit): string {
+  return formatFixed(ns / NS_PER_UNIT[unit], Math.round(Math.log10(NS_PER_UNIT[unit])));
+}
 
 function plainText(text: string) {
   return <span title={text}>{text}</span>;
@@ -146,7 +161,7 @@ function shownColumn<Row>(
     ...(unit === undefined ? {} : { unit }),
     ...(column.isHiddenAtFirst === true ? { isHiddenAtFirst: true } : {}),
     ...(isSum === true ? { isSum } : {}),
-    width: Math.max(look.width, headerWidth(title, unit, isSum)),
+    width: Math.max(MOMENT.test(key) ? MOMENT_WIDTH : look.width, headerWidth(title, unit, isSum)),
     plain: read,
     cell: (row, context) => {
       const value = read(row);

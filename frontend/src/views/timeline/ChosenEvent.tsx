@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import type { RelatedEvent, Timeline, TimelineEvent } from "../../api/types";
 import type { Resource } from "../../api/useResource";
 import { t } from "../../i18n";
+import { momentText } from "../../lib/timeline";
 import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { currentQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
@@ -93,9 +94,9 @@ function NameAndTime(props: { name: string; start: number; duration: number }): 
     <p class="timeline-event" role="status">
       <strong>{name}</strong>{" "}
       <span title={exactNs(duration)}>
-        {t("{time}, from {start} on.", {
+        {t("{time}, at {start}", {
           time: durationText(duration),
-          start: durationText(start),
+          start: momentText(start, duration / 10),
         })}
       </span>
     </p>
@@ -205,7 +206,10 @@ function Related(props: {
           <button type="button" class="link-button" onClick={() => onJump(event)}>
             {event.name}
           </button>{" "}
-          {durationText(event.duration_ns)}, {durationText(event.start_ns - origin)}
+          {t("{time}, at {start}", {
+            time: durationText(event.duration_ns),
+            start: momentText(event.start_ns - origin, event.duration_ns / 10),
+          })}
         </li>
       ))}
     </ul>
@@ -235,11 +239,11 @@ export function ChosenRun(props: {
       }
     >
       <p class="timeline-event" role="status">
-        <strong>{run.name}</strong>{" "}
         {run.value === null
-          ? t("{count} events, {time} in all; most of it in this one.", {
+          ? t("{count} events, {time} total; most of it: {name}", {
               count: formatInt(run.count),
               time: durationText(run.busy),
+              name: run.name,
             })
           : t("{count} samples, at most {value}", {
               count: formatInt(run.count),

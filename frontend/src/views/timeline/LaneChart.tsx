@@ -1,25 +1,27 @@
 /** The lanes of a timeline: labels, canvas, pointer and keys. */
 
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, isAbort } from "../../api/client";
 import type { Timeline } from "../../api/types";
 import { t } from "../../i18n";
 import {
   lengthOf,
+  moments,
   moved,
   type Selection,
   type Span,
   selectionText,
   zoomed,
 } from "../../lib/timeline";
-import { durationText, formatInt } from "../../lib/units";
+import { durationText, formatInt, formatPct } from "../../lib/units";
 import { scopedUrl, useScope } from "../../state/scope";
 import { useTheme } from "../../state/theme";
 import { ErrorNote } from "../../ui/states";
 import { type ColorMode, readPalette } from "./colors";
-import { type LaneRow, layOut, type Row, rowsBetween, valueText } from "./layout";
-import { AXIS, type Found, Scene, type Spot } from "./scene";
+import { type LaneRow, type Layout, type Row, rowsBetween, shortTitle, valueText } from "./layout";
+import { drawMap, Minimap, placeWindow } from "./Minimap";
+import { AXIS, type Found, idleKeys, Scene, type Spot } from "./scene";
 import { TileStore } from "./tiles";
 
 /** Height of the lanes: about half of the window, so that what is chosen is seen below. */
@@ -34,6 +36,9 @@ const ROOM = 300;
 
 interface LaneChartProps {
   readonly timeline: Timeline;
+  readonly layout: Layout;
+  /** Mean length of a step; null: unknown. */
+  readonly stepNs: number | null;
   readonly all: Span;
   readonly span: Span;
   readonly range: Span | null;
@@ -110,7 +115,7 @@ function useStores(
 
 export function LaneChart(props: LaneChartProps): JSX.Element {
   const { timeline, all, span, range, mode, selection, chosen, related, folded, onSpan } = props;
-  const layout = useMemo(() => layOut(timeline.lanes, folded), [timeline, folded]);
+  const { layout } = props;
   const [measure, width, plot] = useSize();
   const [top, setTop] = useState(props.scrolled);
   const room = Math.max(window.innerHeight * SHARE_OF_WINDOW, LEAST_HEIGHT);
@@ -122,10 +127,25 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
   const [isLoading, setLoading] = useState(true);
   const stores = useRef<Stores>({ tiles: null, hits: null, error: null });
   const onChange = useRef(() => scene.current?.redraw()).current;
-  const onDrawn = useRef(() => {
+  const map = useRef<HTMLCanvasElement>(null);
+  const frame = useRef<HTMLDivElement>(null);
+  const origin = useRef<HTMLSpanElement>(null);
+  const mapped = useRef("");
+  const onDrawn = useRef<() => void>(() => undefined);
+  onDrawn.current = () => {
     const { tiles, hits } = stores.current;
     setLoading((tiles?.isLoading ?? true) || (hits?.isLoading ?? false));
-  }).current;
+    const drawn = scene.current;
+    if (drawn === null) return;
+    if (frame.current !== null) placeWindow(frame.current, drawn.span, all);
+    if (origin.current !== null) origin.current.textContent = drawn.marks.origin;
+    // The line of the whole run changes only with the tiles.
+    const state = `${tiles?.memoryBytes} ${width} ${theme}`;
+    if (tiles === null || map.current === null || mapped.current === state) return;
+    mapped.current = state;
+    const color = getComputedStyle(map.current).color;
+    drawMap(map.current, tiles, idleKeys(timeline), all, color);
+  };
   stores.current = useStores(timeline, all, selection, onChange);
   const { tiles, hits, error } = stores.current;
 
@@ -133,7 +153,7 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
   // biome-ignore lint/correctness/useExhaustiveDependencies: one scene for the canvas
   useEffect(() => {
     if (canvas.current === null || axis.current === null) return;
-    scene.current = new Scene(canvas.current, axis.current, span, rest, onDrawn);
+    scene.current = new Scene(canvas.current, axis.current, span, rest, () => onDrawn.current());
     return () => scene.current?.close();
   }, []);
   useEffect(() => {
@@ -153,6 +173,7 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
   const onScroll = useScrolled(plot, props, setTop);
   useScrollTo(plot, layout.rows, chosen?.lane ?? null, props.scrolled);
 
+  const ends = moments([span.low, span.high]);
   const pointer = usePointer(props, { plot, width, top, scene });
   const onKeyDown = (event: KeyboardEvent) => {
     if (scene.current === null || !followKey(event, scene.current, layout.rows, props)) return;
@@ -163,7 +184,15 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
   if (error !== null) return <ErrorNote error={error} />;
   return (
     <div class="timeline" aria-busy={isLoading}>
+      <Minimap
+        canvas={map}
+        frame={frame}
+        all={all}
+        goal={() => scene.current?.goal ?? span}
+        onMove={(next) => scene.current?.moveTo(next, false)}
+      />
       <div class="timeline-axis" aria-hidden="true">
+        <span ref={origin} class="timeline-origin" />
         <canvas ref={axis} style={{ width: `${width}px`, height: `${AXIS}px` }} />
       </div>
       <div
@@ -189,7 +218,7 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
           role="img"
           aria-label={t(
             "Timeline from {low} to {high}; the tables below have its totals and all events",
-            { low: durationText(span.low), high: durationText(span.high) },
+            { low: ends.text(span.low), high: ends.text(span.high) },
           )}
           aria-keyshortcuts="W S A D F M , ."
           onKeyDown={onKeyDown}
@@ -279,13 +308,13 @@ function Label(props: {
   return (
     <button
       type="button"
-      class={row.idleKey === null ? "timeline-group" : "timeline-group is-short"}
+      class="timeline-group"
       style={{ top: `${row.y}px` }}
       aria-expanded={!isFolded}
       title={row.title}
       onClick={() => onFold(row.group)}
     >
-      {row.title}
+      {shortTitle(row.title)}
     </button>
   );
 }
@@ -458,7 +487,7 @@ interface Place {
 type Drag = { readonly kind: "range" | "move"; readonly x: number; readonly span: Span };
 
 function usePointer(props: LaneChartProps, place: Place) {
-  const { all, onRange, onEvent } = props;
+  const { all, stepNs, onRange, onEvent } = props;
   const drag = useRef<Drag | null>(null);
   const [tip, setTip] = useState<{ x: number; y: number; event: Found } | null>(null);
   const { scene, width, top } = place;
@@ -511,7 +540,7 @@ function usePointer(props: LaneChartProps, place: Place) {
         top: `${tip.y - top + 44}px`,
       }}
     >
-      <strong>{tip.event.name}</strong>
+      {tip.event.count === 1 && <strong>{tip.event.name}</strong>}
       {tip.event.value !== null && (
         <span>
           {tip.event.count > 1
@@ -524,15 +553,18 @@ function usePointer(props: LaneChartProps, place: Place) {
       )}
       <span>
         {tip.event.count > 1 && tip.event.value === null
-          ? t("{count} events, {time} in all", {
+          ? t("{count} events, {time} total; most of it: {name}", {
               count: formatInt(tip.event.count),
               time: durationText(tip.event.busy),
+              name: tip.event.name,
             })
           : durationText(tip.event.duration)}
+        {stepNs !== null &&
+          tip.event.value === null &&
+          ` · ${t("{share} % of a step", { share: formatPct((100 * tip.event.busy) / stepNs) })}`}
       </span>
-      {tip.event.opId !== null && tip.event.opId !== tip.event.name && (
-        <span>{tip.event.opId}</span>
-      )}
+      {tip.event.opId !== null && <span>{tip.event.opId}</span>}
+      <span class="timeline-hint">{t("click to pin")}</span>
     </div>
   );
   return { handlers, tip: shown };

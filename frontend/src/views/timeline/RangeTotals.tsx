@@ -3,8 +3,8 @@
 import type { JSX } from "preact";
 import type { Timeline, TimelineRange } from "../../api/types";
 import { t } from "../../i18n";
-import { absolute, lengthOf, type Span } from "../../lib/timeline";
-import { durationText, formatInt, formatPct } from "../../lib/units";
+import { absolute, lengthOf, moments, type Span } from "../../lib/timeline";
+import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { AggregateButton } from "../../ui/AggregateButton";
 import { opPage, PageAnchor } from "../../ui/PageLink";
@@ -35,7 +35,7 @@ export function RangeTotals(props: {
     <>
       <Panel
         title={isChosen ? t("GPU time in the range") : t("GPU time shown")}
-        unit={durationText(lengthOf(span))}
+        unit={t("in {time}", { time: durationText(lengthOf(span)) })}
         span={5}
         actions={
           isChosen && found.data !== null && found.data.iterations !== null ? (
@@ -98,42 +98,55 @@ export function RangeTotals(props: {
       </Panel>
       <Panel title={t("Longest events")} span={7}>
         <Loaded resource={found}>
-          {(data) => (
-            <SmallTable
-              label={t("Longest events")}
-              head={[
-                [t("Event")],
-                [t("Lane")],
-                [t("Op")],
-                [t("Start"), "align-right"],
-                [t("Time"), "align-right"],
-              ]}
-              more={
-                data.num_events > MOST_ROWS
-                  ? t("The {shown} longest of {count} events.", {
-                      shown: MOST_ROWS,
-                      count: formatInt(data.num_events),
-                    })
-                  : null
-              }
-            >
-              {data.events.slice(0, MOST_ROWS).map((row) => (
-                <tr key={`${row.lane} ${row.start_ns}`}>
-                  <td title={row.name}>{row.name}</td>
-                  <td title={laneName(titles.get(row.lane))}>{laneName(titles.get(row.lane))}</td>
-                  <td title={row.op_id ?? undefined}>
-                    {row.op_id !== null && (
-                      <PageAnchor class="link" to={opPage(row.op_id)}>
-                        {row.op_id}
-                      </PageAnchor>
-                    )}
-                  </td>
-                  <td class="align-right">{time(row.start_ns - (timeline.start_ns ?? 0))}</td>
-                  <td class="align-right">{time(row.duration_ns)}</td>
-                </tr>
-              ))}
-            </SmallTable>
-          )}
+          {(data) => {
+            const start = (row: { readonly start_ns: number }) =>
+              row.start_ns - (timeline.start_ns ?? 0);
+            const shown = data.events.slice(0, MOST_ROWS);
+            const starts = moments(shown.map(start));
+            return (
+              <SmallTable
+                label={t("Longest events")}
+                head={[
+                  [t("Event")],
+                  [t("Lane")],
+                  [t("Op")],
+                  [
+                    starts.origin === null
+                      ? t("Start")
+                      : t("Start, from {origin}", { origin: starts.origin }),
+                    "align-right",
+                  ],
+                  [t("Time"), "align-right"],
+                ]}
+                more={
+                  data.num_events > MOST_ROWS
+                    ? t("The {shown} longest of {count} events.", {
+                        shown: MOST_ROWS,
+                        count: formatInt(data.num_events),
+                      })
+                    : null
+                }
+              >
+                {shown.map((row) => (
+                  <tr key={`${row.lane} ${row.start_ns}`}>
+                    <td title={row.name}>{row.name}</td>
+                    <td title={laneName(titles.get(row.lane))}>{laneName(titles.get(row.lane))}</td>
+                    <td title={row.op_id ?? undefined}>
+                      {row.op_id !== null && (
+                        <PageAnchor class="link" to={opPage(row.op_id)}>
+                          {row.op_id}
+                        </PageAnchor>
+                      )}
+                    </td>
+                    <td class="align-right" title={exactNs(start(row))}>
+                      {starts.text(start(row))}
+                    </td>
+                    <td class="align-right">{time(row.duration_ns)}</td>
+                  </tr>
+                ))}
+              </SmallTable>
+            );
+          }}
         </Loaded>
       </Panel>
     </>

@@ -1,28 +1,19 @@
 /** The events that a search or a row of a table selects: how many, and a way through them. */
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Hit, TimelineHits } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
-import { absolute, SELECTORS, type Selection } from "../../lib/timeline";
+import { absolute, SELECTORS, type Selection, selectionText } from "../../lib/timeline";
 import { durationText, formatInt } from "../../lib/units";
 import { scopedUrl, useScope } from "../../state/scope";
+import { IconButton } from "../../ui/IconButton";
 import { kernelPage, opPage, PageAnchor } from "../../ui/PageLink";
-import { Loaded } from "../../ui/states";
+import { ErrorNote } from "../../ui/states";
 
 /** Which event is shown when a selection is new; null: none. */
 export type StartAt = "first" | "longest" | "median" | null;
-
-interface SelectedEventsProps {
-  readonly selection: Selection;
-  readonly startAt: StartAt;
-  /** Stepping begins here. */
-  readonly low: number;
-  readonly origin: bigint;
-  readonly onHit: (hit: Hit) => void;
-  readonly onClear: () => void;
-}
 
 const WORDS: Readonly<Record<(typeof SELECTORS)[number], string>> = {
   op: t("Op"),
@@ -33,96 +24,148 @@ const WORDS: Readonly<Record<(typeof SELECTORS)[number], string>> = {
   iteration: t("Iteration"),
 };
 
-export function SelectedEvents(props: SelectedEventsProps): JSX.Element {
-  const { selection, startAt, onHit, onClear } = props;
+interface FindEventsProps {
+  readonly selection: Selection | null;
+  readonly startAt: StartAt;
+  /** Stepping begins here. */
+  readonly low: number;
+  readonly origin: bigint;
+  readonly onHit: (hit: Hit) => void;
+  readonly onSelect: (selection: Selection | null) => void;
+}
+
+const TYPING_MS = 250;
+
+/** The selected events, and the one that was stepped to last. */
+function useHits({ selection, startAt, low, origin, onHit }: FindEventsProps) {
   const scope = useScope();
-  const all = useResource<TimelineHits>(scopedUrl(scope, "timeline/hits/", selection));
-  const [wanted, setWanted] = useState<Readonly<Record<string, string>> | null>(null);
-  const asked = useResource<TimelineHits>(
-    wanted === null ? null : scopedUrl(scope, "timeline/hits/", { ...selection, ...wanted }),
-  );
-  const current = asked.isStale ? null : (asked.data?.event ?? null);
-  const start = startAt === null ? null : (all.data?.[startAt] ?? null);
+  const hits = (more: Readonly<Record<string, string>>) =>
+    selection === null ? null : scopedUrl(scope, "timeline/hits/", { ...selection, ...more });
+  const all = useResource<TimelineHits>(hits({}));
+  const text = selection === null ? "" : selectionText(selection);
+  const [wanted, setWanted] = useState<{ text: string; to: Readonly<Record<string, string>> }>();
+  const isWanted = wanted?.text === text;
+  const asked = useResource<TimelineHits>(isWanted ? hits(wanted.to) : null);
+  const found = selection === null || all.isStale ? null : all.data;
+  const current = !isWanted || asked.isStale ? null : (asked.data?.event ?? null);
+  const start = startAt === null ? null : (found?.[startAt] ?? null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: once for each answer
   useEffect(() => {
     if (start !== null) onHit(start);
   }, [start]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: once for each answer
   useEffect(() => {
-    if (wanted !== null && current !== null) onHit(current);
+    if (current !== null) onHit(current);
   }, [current]);
   const number = current?.number ?? start?.number ?? null;
-  const go = (count: number, step: number) => {
-    if (number === null) setWanted({ after_ns: absolute(props.low, props.origin) });
-    else setWanted({ number: String((number + step + count) % count) });
+  const to = (place: Readonly<Record<string, string>>) => setWanted({ text, to: place });
+  const go = (step: number) => {
+    const count = found?.count ?? 0;
+    if (count === 0) return;
+    if (number === null) to({ after_ns: absolute(low, origin) });
+    else to({ number: String((number + step + count) % count) });
   };
+  return { all, found, number, go, to };
+}
+
+/** A search, and steps through what it or a link has selected: "3 / 60". */
+export function FindEvents(props: FindEventsProps): JSX.Element {
+  const { selection, onSelect } = props;
+  const timer = useRef(0);
+  useEffect(() => () => window.clearTimeout(timer.current), []);
+  const { all, found, number, go, to } = useHits(props);
+  const search = (next: string, delayMs: number) => {
+    window.clearTimeout(timer.current);
+    timer.current = window.setTimeout(
+      () => onSelect(next === "" ? null : { search: next }),
+      delayMs,
+    );
+  };
+  const canStep = found?.is_listed === true && found.count > 0;
+  return (
+    <search class="timeline-find">
+      <label class="table-search">
+        <span class="visually-hidden">{t("Find events by name or op")}</span>
+        <input
+          type="search"
+          data-search
+          value={selection?.search ?? ""}
+          placeholder={t("Find events by name or op")}
+          onInput={(input) => search(input.currentTarget.value, TYPING_MS)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            event.preventDefault();
+            const typed = event.currentTarget.value;
+            if (typed !== (selection?.search ?? "")) search(typed, 0);
+            else go(event.shiftKey ? -1 : 1);
+          }}
+        />
+      </label>
+      {all.error !== null && <ErrorNote error={all.error} onRetry={all.reload} />}
+      {found !== null && (
+        <>
+          <span class="timeline-count" role="status">
+            {number === null
+              ? t("{count} events", { count: formatInt(found.count) })
+              : t("{place} of {count}", {
+                  place: formatInt(number + 1),
+                  count: formatInt(found.count),
+                })}
+            {`, ${t("{time} total", { time: durationText(found.time_ns) })}`}
+          </span>
+          {!found.is_listed && <span>{t("Too many to step through: select fewer of them.")}</span>}
+          {canStep && (
+            <span class="timeline-steps">
+              <IconButton icon="chevronLeft" label={t("Previous event")} onClick={() => go(-1)} />
+              <IconButton icon="chevronRight" label={t("Next event")} onClick={() => go(1)} />
+              {CHOICES.map(([name, label]) => (
+                <button
+                  key={name}
+                  type="button"
+                  class="button"
+                  onClick={() => to({ number: String(found[name]?.number ?? 0) })}
+                >
+                  {label}
+                </button>
+              ))}
+            </span>
+          )}
+          <button type="button" class="button" onClick={() => onSelect(null)}>
+            {t("Clear")}
+          </button>
+        </>
+      )}
+    </search>
+  );
+}
+
+const CHOICES = [
+  ["first", t("First")],
+  ["longest", t("Longest")],
+  ["median", t("Median")],
+] as const;
+
+/** What a link has selected, in words; a search says it itself. */
+export function SelectedEvents({ selection }: { selection: Selection }): JSX.Element | null {
+  const conditions = SELECTORS.filter((name) => name !== "search" && selection[name] !== undefined);
+  if (conditions.length === 0) return null;
   return (
     <div class="timeline-selected">
-      <span>
-        {SELECTORS.filter((name) => selection[name] !== undefined).map((name) => (
-          <span key={name} class="timeline-condition">
-            {WORDS[name]}: <strong title={selection[name]}>{selection[name]}</strong>
-          </span>
-        ))}
-      </span>
-      <Loaded resource={all}>
-        {(hits) => (
-          <>
-            <span role="status">
-              {t("{count} events, {time} in all", {
-                count: formatInt(hits.count),
-                time: durationText(hits.time_ns),
-              })}
-              {number !== null && hits.is_listed && hits.count > 0
-                ? ` · ${t("{place} of {count}", {
-                    place: formatInt(number + 1),
-                    count: formatInt(hits.count),
-                  })}`
-                : ""}
-            </span>
-            {!hits.is_listed && <span>{t("Too many to step through: select fewer of them.")}</span>}
-            {hits.is_listed && hits.count > 0 && (
-              <span class="timeline-steps">
-                <button type="button" class="button" onClick={() => go(hits.count, -1)}>
-                  {t("Previous event")}
-                </button>
-                <button type="button" class="button" onClick={() => go(hits.count, 1)}>
-                  {t("Next event")}
-                </button>
-                {(["first", "longest", "median"] as const).map((name) => (
-                  <button
-                    key={name}
-                    type="button"
-                    class="button"
-                    onClick={() => setWanted({ number: String(hits[name]?.number ?? 0) })}
-                  >
-                    {
-                      { first: t("First one"), longest: t("Longest one"), median: t("Median one") }[
-                        name
-                      ]
-                    }
-                  </button>
-                ))}
-              </span>
-            )}
-          </>
-        )}
-      </Loaded>
-      <span class="timeline-steps">
-        {selection.op !== undefined && (
-          <PageAnchor class="link" to={opPage(selection.op)}>
-            {t("Page of this op")}
-          </PageAnchor>
-        )}
-        {selection.kernel !== undefined && (
-          <PageAnchor class="link" to={kernelPage(selection.kernel)}>
-            {t("Page of this kernel")}
-          </PageAnchor>
-        )}
-        <button type="button" class="button" onClick={onClear}>
-          {t("Show all events")}
-        </button>
-      </span>
+      {conditions.map((name) => (
+        <span key={name} class="timeline-condition">
+          {WORDS[name]}: <strong title={selection[name]}>{selection[name]}</strong>
+        </span>
+      ))}
+      {selection.op !== undefined && (
+        <PageAnchor class="link" to={opPage(selection.op)}>
+          {t("Page of this op")}
+        </PageAnchor>
+      )}
+      {selection.kernel !== undefined && (
+        <PageAnchor class="link" to={kernelPage(selection.kernel)}>
+          {t("Page of this kernel")}
+        </PageAnchor>
+      )}
     </div>
   );
 }

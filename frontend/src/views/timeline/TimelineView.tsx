@@ -1,11 +1,12 @@
 /** What happened when: streams of GPUs, and modules, ops and CUDA calls of threads. */
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Hit, Timeline, TimelineEvent } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
 import {
+  ALL,
   absolute,
   around,
   type EventRef,
@@ -18,6 +19,7 @@ import {
   type Span,
   selectionText,
   spanText,
+  within,
 } from "../../lib/timeline";
 import { durationText, formatInt } from "../../lib/units";
 import { currentQuery, navigate, useQuery } from "../../state/location";
@@ -30,8 +32,9 @@ import { ChosenEvent, ChosenRun } from "./ChosenEvent";
 import type { ColorMode } from "./colors";
 import { EventsPanel } from "./EventsPanel";
 import { LaneChart } from "./LaneChart";
+import { foldedAtFirst, layOut } from "./layout";
 import { RangeTotals } from "./RangeTotals";
-import { SelectedEvents, type StartAt } from "./SelectedEvents";
+import { FindEvents, SelectedEvents, type StartAt } from "./SelectedEvents";
 import type { Found, Spot } from "./scene";
 
 const WINDOW = "span";
@@ -43,7 +46,7 @@ const FOLDED = "timeline.folded";
 const SCROLLED = "timeline.top";
 const COLORS = "timeline.colors";
 const TAB = "timeline.tab";
-const TYPING_MS = 250;
+const EMPTY = "timeline.empty";
 
 export function TimelineView(): JSX.Element {
   const timeline = useScoped<Timeline>("timeline/");
@@ -65,36 +68,52 @@ export function TimelineView(): JSX.Element {
   );
 }
 
-/** A window that is also in the address. */
-function useWindow(all: Span, origin: bigint): readonly [Span, (span: Span) => void] {
-  const [span, setSpan] = useState(() => readSpan(currentQuery().get(WINDOW), all, origin) ?? all);
+/** The step of median length with its neighbors; all of the time where there are no steps. */
+function openingOf({ start_ns, median_start_ns: low, median_stop_ns: high }: Timeline, all: Span) {
+  const first = start_ns ?? 0;
+  return low === null || high === null
+    ? all
+    : within({ low: low - first, high: high - first }, all);
+}
+
+/** A window that is also in the address, unless it is the one that the timeline opens with. */
+function useWindow(all: Span, opening: Span, origin: bigint) {
+  const read = (text: string | undefined) => readSpan(text, all, origin) ?? opening;
+  const [span, setSpan] = useState(() => read(currentQuery().get(WINDOW)));
   const inAddress = useQuery().get(WINDOW);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only the way back and links change it
   useEffect(() => {
-    const wanted = readSpan(inAddress, all, origin) ?? all;
+    const wanted = read(inAddress);
     if (spanText(wanted, origin) !== spanText(span, origin)) setSpan(wanted);
   }, [inAddress]);
   const show = (next: Span) => {
     setSpan(next);
-    const text = lengthOf(next) >= lengthOf(all) ? null : spanText(next, origin);
-    navigate({ [WINDOW]: text }, { replace: true });
+    const isAll = lengthOf(next) >= lengthOf(all);
+    const text = isAll ? ALL : spanText(next, origin);
+    const isOpening = spanText(opening, origin) === spanText(next, origin);
+    navigate({ [WINDOW]: isOpening ? null : text }, { replace: true });
   };
-  return [span, show];
+  return [span, show] as const;
 }
 
-/** Groups that are folded: their places among all groups are in the address. */
+/** Groups that are folded: the places of those that are not as at first are in the address. */
 function useFolded(timeline: Timeline): readonly [ReadonlySet<string>, (group: string) => void] {
   const text = useQuery().get(FOLDED) ?? "";
   const groups = useMemo(
     () => [...new Set(timeline.lanes.map((lane) => lane.group))].filter((group) => group !== ""),
     [timeline],
   );
-  const folded = useMemo(
+  const atFirst = useMemo(() => foldedAtFirst(timeline.lanes), [timeline]);
+  const changed = useMemo(
     () => new Set(text.split(",").flatMap((place) => groups[Number(place || -1)] ?? [])),
     [text, groups],
   );
+  const folded = useMemo(
+    () => new Set(groups.filter((group) => atFirst.has(group) !== changed.has(group))),
+    [groups, atFirst, changed],
+  );
   const fold = (group: string) => {
-    const next = new Set(folded);
+    const next = new Set(changed);
     if (!next.delete(group)) next.add(group);
     const places = groups.flatMap((one, place) => (next.has(one) ? [place] : []));
     navigate({ [FOLDED]: places.join(",") }, { replace: true });
@@ -149,7 +168,9 @@ function useChosen(timeline: Timeline, origin: bigint) {
 function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JSX.Element {
   const all = useMemo(() => ({ low: 0, high: Math.max(length, 1) }), [length]);
   const origin = useMemo(() => BigInt(timeline.start_ns ?? 0), [timeline]);
-  const [span, setSpan] = useWindow(all, origin);
+  const opening = useMemo(() => openingOf(timeline, all), [timeline, all]);
+  const [span, setSpan] = useWindow(all, opening, origin);
+  const { aggregation } = useScope();
   const query = useQuery();
   const show = query.get(SHOW);
   const selection = useMemo(() => readSelection(show), [show]);
@@ -158,6 +179,16 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
   const mode: ColorMode = query.get(COLORS) === "op_type" ? "op_type" : "tensor_cores";
   const [folded, fold] = useFolded(timeline);
   const chosen = useChosen(timeline, origin);
+  const isAllShown = query.get(EMPTY) === "1";
+  const lanes = useMemo(
+    () =>
+      timeline.lanes.filter(
+        (lane) => isAllShown || lane.is_in_steps || lane.key === chosen.spot?.lane,
+      ),
+    [timeline, isAllShown, chosen.spot],
+  );
+  const layout = useMemo(() => layOut(lanes, folded), [lanes, folded]);
+  const numEmpty = timeline.lanes.filter((lane) => !lane.is_in_steps).length;
   const choose = (next: Span | null) =>
     navigate({ [CHOSEN]: next === null ? null : spanText(next, origin) }, { replace: true });
   const select = (next: Selection | null) =>
@@ -180,29 +211,24 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
         title={t("Timeline")}
         span={12}
         class="timeline-panel"
-        unit={durationText(lengthOf(span))}
+        unit={t("{time} shown", { time: durationText(lengthOf(span)) })}
       >
-        <Tools
-          selection={selection}
-          range={range}
-          mode={mode}
-          onSelect={select}
-          onAll={() => setSpan(all)}
-          onZoom={setSpan}
-        />
-        {selection !== null && (
-          <SelectedEvents
-            key={show}
+        <div class="timeline-tools">
+          <FindEvents
             selection={selection}
             startAt={startOf(query.get(AT))}
             low={span.low}
             origin={origin}
             onHit={onHit}
-            onClear={() => select(null)}
+            onSelect={select}
           />
-        )}
+          <Tools range={range} mode={mode} onAll={() => setSpan(all)} onZoom={setSpan} />
+        </div>
+        {selection !== null && <SelectedEvents selection={selection} />}
         <LaneChart
           timeline={timeline}
+          layout={layout}
+          stepNs={aggregation.iter_median_ns}
           all={all}
           span={span}
           range={range}
@@ -221,31 +247,47 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
           onEvent={chosen.click}
         />
         <p class="timeline-note">
-          {t(
-            "Drag: choose a range. Wheel with Ctrl, or W and S: zoom. Wheel or drag with Shift, or A and D: move. F: the event, or all. M: its time as the range. Comma and period, up and down: other events. /: search.",
-          )}{" "}
-          {formatInt(numEvents(timeline))} {t("events")}
+          <span class="timeline-keys">
+            {t("W/S zoom · A/D pan · F fit · drag to select · ? all shortcuts")}
+          </span>
+          <span>
+            {formatInt(numEvents(timeline))} {t("events")}
+            {numEmpty > 0 && " · "}
+            {numEmpty > 0 && (
+              <button
+                type="button"
+                class="link-button"
+                onClick={() => navigate({ [EMPTY]: isAllShown ? null : "1" }, { replace: true })}
+              >
+                {isAllShown
+                  ? t("Hide {count} lanes without events in the steps", { count: numEmpty })
+                  : t("Show {count} lanes without events in the steps", { count: numEmpty })}
+              </button>
+            )}
+          </span>
         </p>
       </Panel>
-      {chosen.ref !== null && (
-        <ChosenEvent
-          timeline={timeline}
-          resource={chosen.resource}
-          preview={chosen.preview}
-          onJump={jump}
-          onHighlight={(op) => select({ op })}
-          onClose={() => chosen.choose(null)}
-        />
-      )}
-      {chosen.run !== null && (
-        <ChosenRun
-          run={chosen.run}
-          onZoom={() => {
-            if (chosen.run !== null) setSpan(around(chosen.run.start, chosen.run.duration, all));
-          }}
-          onClose={() => chosen.click(null)}
-        />
-      )}
+      <div class="span-12 timeline-dock">
+        {chosen.ref !== null && (
+          <ChosenEvent
+            timeline={timeline}
+            resource={chosen.resource}
+            preview={chosen.preview}
+            onJump={jump}
+            onHighlight={(op) => select({ op })}
+            onClose={() => chosen.choose(null)}
+          />
+        )}
+        {chosen.run !== null && (
+          <ChosenRun
+            run={chosen.run}
+            onZoom={() => {
+              if (chosen.run !== null) setSpan(around(chosen.run.start, chosen.run.duration, all));
+            }}
+            onClose={() => chosen.click(null)}
+          />
+        )}
+      </div>
       <Below timeline={timeline} span={range ?? span} origin={origin} isChosen={range !== null} />
     </div>
   );
@@ -299,40 +341,19 @@ function Below(props: {
 }
 
 function Tools(props: {
-  selection: Selection | null;
   range: Span | null;
   mode: ColorMode;
-  onSelect: (selection: Selection | null) => void;
   onAll: () => void;
   onZoom: (span: Span) => void;
 }): JSX.Element {
-  const { selection, range, mode, onSelect, onAll, onZoom } = props;
+  const { range, mode, onAll, onZoom } = props;
   const scope = useScope();
-  const timer = useRef(0);
-  useEffect(() => () => window.clearTimeout(timer.current), []);
-  const search = (text: string) => {
-    window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(
-      () => onSelect(text === "" ? null : { search: text }),
-      TYPING_MS,
-    );
-  };
   const modes = [
     ["tensor_cores", t("Tensor Cores")],
     ["op_type", t("Op type")],
   ] as const;
   return (
-    <div class="timeline-tools">
-      <label class="table-search">
-        <span class="visually-hidden">{t("Find events by name or op")}</span>
-        <input
-          type="search"
-          data-search
-          value={selection?.search ?? ""}
-          placeholder={t("Find events by name or op")}
-          onInput={(input) => search(input.currentTarget.value)}
-        />
-      </label>
+    <>
       <Segmented
         label={t("Colors of kernels")}
         choices={modes}
@@ -342,16 +363,13 @@ function Tools(props: {
         }
       />
       <button type="button" class="button" onClick={onAll}>
-        {t("Show all")}
+        {t("Fit all")}
       </button>
-      <button
-        type="button"
-        class="button"
-        disabled={range === null}
-        onClick={() => range !== null && onZoom(range)}
-      >
-        {t("Zoom to the range")}
-      </button>
+      {range !== null && (
+        <button type="button" class="button" onClick={() => onZoom(range)}>
+          {t("Zoom to the range")}
+        </button>
+      )}
       <a
         class="button"
         href={scopedUrl(scope, "timeline/perfetto/")}
@@ -360,6 +378,6 @@ function Tools(props: {
       >
         <Icon name="download" /> {t("Perfetto")}
       </a>
-    </div>
+    </>
   );
 }

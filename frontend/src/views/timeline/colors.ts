@@ -14,6 +14,11 @@ export interface Palette {
   readonly border: string;
   readonly accent: string;
   readonly selection: string;
+  /** Of what the CPU does, of advice, and of time in which a GPU runs nothing. */
+  readonly cpu: number;
+  readonly mark: number;
+  readonly idle: number;
+  readonly gpu: number;
 }
 
 const CATEGORY_COLORS = [
@@ -23,8 +28,6 @@ const CATEGORY_COLORS = [
 /** Categories whose color the type of the op replaces. */
 const MOST_TYPED = 1;
 const LIGHT_TEXT_BELOW = 0.42;
-/** Name of the time in which a GPU runs nothing. */
-const IDLE = "idle";
 
 type Rgb = readonly [number, number, number];
 
@@ -57,12 +60,8 @@ function luminance([red, green, blue]: Rgb): number {
   return (0.299 * red + 0.587 * green + 0.114 * blue) / 255;
 }
 
-/** Red, green and blue of an event that has no color of its category. */
-function namedColor(name: string, isWork: boolean, isDarkTheme: boolean): Rgb {
-  const hue = hueOf(name);
-  // Work stands out from what the CPU did.
-  if (isWork) return fromHsl(hue, 0.55, isDarkTheme ? 0.48 : 0.6);
-  return isDarkTheme ? fromHsl(hue, 0.26, 0.32) : fromHsl(hue, 0.5, 0.82);
+function code([red, green, blue]: Rgb): number {
+  return red | (green << 8) | (blue << 16);
 }
 
 /** The colors of the theme that the page has now. */
@@ -70,26 +69,31 @@ export function readPalette(timeline: Timeline, mode: ColorMode, isDarkTheme: bo
   const style = getComputedStyle(document.documentElement);
   const css = (name: string) => style.getPropertyValue(name).trim();
   const categories = CATEGORY_COLORS.map((name) => readHex(css(name)));
-  const idle = readHex(css("--part-outside"));
-  const { name, category, op_type } = timeline.labels;
+  // What the CPU does has one neutral color, which is stronger the deeper it is nested.
+  const cpu: Rgb = isDarkTheme ? [113, 128, 150] : [132, 146, 166];
+  const { category, op_type } = timeline.labels;
   const colorOf = (label: number): Rgb => {
     const kind = category[label] ?? -1;
     const type = timeline.names[op_type[label] ?? -1];
     const known = categories[kind];
     const isTyped = mode === "op_type" && kind <= MOST_TYPED && type !== undefined;
-    if (known !== undefined && !isTyped) return known;
-    const text = timeline.names[name[label] ?? -1] ?? "";
-    if (text === IDLE && type === undefined) return idle;
-    return namedColor(type ?? text.replace(/(?<!\d)\d+$/, ""), kind >= 0, isDarkTheme);
+    if (isTyped) return fromHsl(hueOf(type), 0.55, isDarkTheme ? 0.48 : 0.6);
+    return known ?? cpu;
   };
-  const colors = name.map((_, label) => colorOf(label));
+  const colors = category.map((_, label) => colorOf(label));
   return {
-    color: Uint32Array.from(colors, ([red, green, blue]) => red | (green << 8) | (blue << 16)),
-    isDark: Uint8Array.from(colors, (rgb) => (luminance(rgb) > LIGHT_TEXT_BELOW ? 1 : 0)),
+    color: Uint32Array.from(colors, code),
+    isDark: Uint8Array.from(colors, (rgb) =>
+      (rgb === cpu ? !isDarkTheme : luminance(rgb) > LIGHT_TEXT_BELOW) ? 1 : 0,
+    ),
     text: css("--text"),
     mutedText: css("--text-3"),
     border: css("--border"),
     accent: css("--accent"),
     selection: css("--accent-soft"),
+    cpu: code(cpu),
+    mark: code(readHex(css("--accent"))),
+    gpu: code(readHex(css("--text-2"))),
+    idle: code(readHex(css("--part-outside"))),
   };
 }

@@ -1,8 +1,7 @@
 /** What the canvas of a timeline shows: drawn anew in each frame in which something has changed. */
 
 import type { Timeline } from "../../api/types";
-import { lengthOf, type Span, ticks } from "../../lib/timeline";
-import { durationText } from "../../lib/units";
+import { lengthOf, type Moments, moments, type Span, ticks } from "../../lib/timeline";
 import type { Palette } from "./colors";
 import { type LaneRow, type Layout, ROW, rowAt, rowsBetween, valueText } from "./layout";
 import { itemAt, PixelRow } from "./raster";
@@ -21,8 +20,14 @@ const LEAST_SHARE = 0.45;
 const PALEST = 0.3;
 const DIMMED = 0.22;
 const EASE_MS = 110;
-/** The use of a GPU. */
-const USE = 0x00_c0_8f_4a | (0x9c << 24);
+/** How strong what the CPU does is drawn: outermost, and more for each level below. */
+const OUTERMOST = 0.42;
+const DEEPER = 0.16;
+/** Width of the stripes of idle time, and how strong they are. */
+const HATCH = 5;
+const HATCHED = 0.4;
+/** How strong the use of a GPU is drawn. */
+const USED = 0x9c << 24;
 
 /** An item of a lane that the pointer is over, or that was clicked. */
 export interface Found {
@@ -73,6 +78,8 @@ export class Scene {
   private pixels: PixelRow = new PixelRow(1);
   private image: ImageData | null = null;
   private words: Uint32Array = new Uint32Array(0);
+  /** What the axis says now. */
+  marks: Moments = moments([]);
 
   private readonly canvas: HTMLCanvasElement;
   private readonly axis: HTMLCanvasElement;
@@ -229,15 +236,20 @@ export class Scene {
   }
 
   /** Asks for the tiles of the rows shown, and of some around them, unless they are all there. */
-  private wish({ layout, tiles, hits }: Content): void {
+  private wish({ layout, tiles, hits, timeline }: Content): void {
     const { top, height, target } = this;
     const rows = [
       ...rowsBetween(layout.rows, top, top + height),
       ...rowsBetween(layout.rows, top - height / 2, top + 1.5 * height),
     ];
-    const keys = rows.flatMap((row) => (row.kind === "lane" ? row.key : (row.idleKey ?? [])));
+    const keys = rows.flatMap((row) =>
+      row.kind === "lane"
+        ? row.key
+        : [...(row.idleKey === null ? [] : [row.idleKey]), ...row.lanes.map((lane) => lane.key)],
+    );
+    const mapped = idleKeys(timeline);
     for (const store of hits === null ? [tiles] : [tiles, hits]) {
-      store.want(keys, target, this.canvas.width);
+      store.want(keys, target, this.canvas.width, store === tiles ? mapped : []);
     }
   }
 
@@ -253,6 +265,7 @@ export class Scene {
       const y = row.y - this.top;
       if (row.kind === "group") {
         if (row.idleKey !== null) this.paintUse(content, row.idleKey, y, row.height);
+        for (const lane of row.lanes) this.paintLane(content, lane, y + 3, []);
       } else if (row.scale !== null) {
         this.paintCounter(content, row, row.scale.most, y);
       } else {
@@ -270,20 +283,50 @@ export class Scene {
     const write = (label: number, left: number, right: number) => {
       texts.push({ label, left: left / this.scale, right: right / this.scale, y });
     };
+    const isIdle = row.laneKind === "idle";
     const isBack = hits !== null && row.laneKind !== "iterations";
     pixels.clear();
-    const least = row.laneKind === "idle" ? 0 : LEAST_SHARE;
+    const least = isIdle ? 0 : LEAST_SHARE;
     const placed = tiles.placed(row.key, span, pixels.width);
-    pixels.add(placed, span, least, textWidth, isBack ? ignored : write);
-    this.fillRow(y, palette, isBack ? DIMMED : 1);
+    pixels.add(placed, span, least, textWidth, isBack || isIdle ? ignored : write);
+    if (isIdle) {
+      this.fillHatch(y, palette.idle);
+      return;
+    }
+    const color = this.colorOf(row, palette);
+    const nested = Math.min(OUTERMOST + DEEPER * row.depth, 1);
+    const strength = color === null || row.laneKind === "advice" ? 1 : nested;
+    this.fillRow(y, palette, isBack ? DIMMED : strength, color);
     if (!isBack || hits === null) return;
     pixels.clear();
     pixels.add(hits.placed(row.key, span, pixels.width), span, 1, textWidth, write);
-    this.fillRow(y, palette, 1);
+    this.fillRow(y, palette, 1, color === null ? null : palette.mark);
+  }
+
+  /** The one color of a lane that is no work of a GPU; null: its events have their own. */
+  private colorOf({ laneKind }: LaneRow, palette: Palette): number | null {
+    if (laneKind === "advice") return palette.mark;
+    return laneKind === "work" || laneKind === "path" ? null : palette.cpu;
+  }
+
+  /** Time in which a GPU runs nothing: light stripes, as they are read as nothing. */
+  private fillHatch(y: number, color: number): void {
+    const { pixels, words, scale } = this;
+    const first = Math.max(Math.round((y + 1) * scale), 0);
+    const last = Math.min(Math.round((y + ROW - 1) * scale), this.canvas.height);
+    const stripe = HATCH * scale;
+    for (let line = first; line < last; line += 1) {
+      for (let x = 0; x < pixels.width; x += 1) {
+        const share = pixels.busy[x] as number;
+        if (share <= 0 || (x + line) % stripe >= scale) continue;
+        const alpha = Math.round(255 * HATCHED * Math.min(share, 1));
+        words[line * pixels.width + x] = color | (alpha << 24);
+      }
+    }
   }
 
   /** Writes the row of pixels into all lines of a lane but the first and last. */
-  private fillRow(y: number, palette: Palette, strength: number): void {
+  private fillRow(y: number, palette: Palette, strength: number, color: number | null): void {
     const { pixels, words, scale } = this;
     const { width } = pixels;
     const first = Math.max(Math.round((y + 1) * scale), 0);
@@ -295,7 +338,7 @@ export class Scene {
       if (label < 0) continue;
       const share = Math.min(pixels.busy[x] as number, 1);
       const alpha = Math.round(255 * strength * (PALEST + (1 - PALEST) * share));
-      words[start + x] = (palette.color[label] as number) | (alpha << 24);
+      words[start + x] = (color ?? (palette.color[label] as number)) | (alpha << 24);
     }
     for (let line = first + 1; line < last; line += 1) {
       words.copyWithin(line * width, start, start + width);
@@ -310,10 +353,11 @@ export class Scene {
     pixels.clear();
     pixels.add(placed, span, 0, Number.POSITIVE_INFINITY, ignored);
     const perPixel = lengthOf(span) / pixels.width;
+    const use = content.palette.gpu | USED;
     for (let x = 0; x < pixels.width; x += 1) {
       const time = span.low + (x + 0.5) * perPixel;
       if (time < content.all.low || time > content.all.high) continue;
-      this.fillColumn(x, y, height, 1 - Math.min(pixels.busy[x] as number, 1), USE);
+      this.fillColumn(x, y, height, 1 - Math.min(pixels.busy[x] as number, 1), use);
     }
   }
 
@@ -366,7 +410,7 @@ export class Scene {
       const letters = Math.floor((right - left - 6) / LETTER);
       if (letters < FEWEST_LETTERS) continue;
       context.fillStyle = palette.isDark[label] === 1 ? "#0b0d10" : "#ffffff";
-      context.fillText(shortened(name, letters), left + 3, y + 9.5);
+      context.fillText(shortened(pathEnd(name, letters), letters), left + 3, y + 9.5);
     }
     context.fillStyle = palette.border;
     for (const row of rowsBetween(content.layout.rows, this.top, this.top + this.height)) {
@@ -409,12 +453,14 @@ export class Scene {
     context.clearRect(0, 0, this.width, AXIS);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "alphabetic";
-    for (const time of ticks(this.span, this.width / TICK_WIDTH)) {
+    const marks = ticks(this.span, this.width / TICK_WIDTH);
+    this.marks = moments(marks);
+    for (const time of marks) {
       const x = this.x(time);
       context.fillStyle = palette.border;
       context.fillRect(x, AXIS - 7, 1, 7);
       context.fillStyle = palette.mutedText;
-      context.fillText(durationText(time), x + 3, AXIS - 9);
+      context.fillText(this.marks.text(time), x + 3, AXIS - 9);
     }
   }
 }
@@ -442,8 +488,25 @@ interface Box {
   readonly height: number;
 }
 
+/** The lanes with the idle time of GPUs, from which their use is drawn. */
+export function idleKeys({ lanes }: Timeline): readonly string[] {
+  return lanes.filter((lane) => lane.kind === "idle").map((lane) => lane.key);
+}
+
 function ignored(): void {
   // No text is written.
+}
+
+/** As many of the last parts of a path as there is room for; at least the last one. */
+export function pathEnd(name: string, letters: number): string {
+  if (!name.startsWith("/") || name.length <= letters) return name;
+  const parts = name.split("/").slice(1);
+  let end = parts.pop() ?? "";
+  for (let next = parts.pop(); next !== undefined; next = parts.pop()) {
+    if (end.length + next.length + 1 > letters) break;
+    end = `${next}/${end}`;
+  }
+  return end;
 }
 
 /** A name in so many letters: its end says as much as its beginning. */

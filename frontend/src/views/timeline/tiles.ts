@@ -97,6 +97,7 @@ export class TileStore {
   private failedAt = Number.NEGATIVE_INFINITY;
   private isClosed = false;
   readonly widest: number;
+  private readonly all: Span;
   private readonly url: TileUrl;
   private readonly bins: number;
   private readonly onChange: () => void;
@@ -110,6 +111,7 @@ export class TileStore {
     onError: (error: ApiError) => void,
   ) {
     [this.url, this.bins, this.onChange, this.onError] = [url, bins, onChange, onError];
+    this.all = all;
     this.widest = Math.ceil(Math.log2(Math.max(lengthOf(all) / (WIDEST_TILES * bins), 1)));
   }
 
@@ -166,7 +168,13 @@ export class TileStore {
   }
 
   /** Asks for what a window needs of some lanes; what was wished before and not begun is dropped. */
-  want(rows: readonly string[], span: Span, width: number): void {
+  want(
+    rows: readonly string[],
+    span: Span,
+    width: number,
+    /** Lanes of which all of the time is shown at its coarsest as well. */
+    mapped: readonly string[] = [],
+  ): void {
     if (this.isClosed) return;
     const shift = Math.min(shiftOf(span, width), this.widest);
     const length = this.bins * 2 ** shift;
@@ -181,6 +189,7 @@ export class TileStore {
       this.wish(some, span, shift, 0);
       this.wish(some, span, shift, 1);
     }
+    this.wish(mapped, this.all, this.widest, 0);
     this.answered = this.isLoading ? "" : question;
     this.send();
   }

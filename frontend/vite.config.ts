@@ -17,8 +17,6 @@ export default defineConfig(({ command }) => ({
     manifest: true,
     target: "es2022",
     modulePreload: { polyfill: false },
-    // Plotly alone is 1.2 MB and loads when a chart is first seen; check-size.mjs guards the rest.
-    chunkSizeWarningLimit: 1300,
     rolldownOptions: {
       input: "src/main.tsx",
       output: {

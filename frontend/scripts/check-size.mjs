@@ -1,4 +1,4 @@
-// Fails the build when what the first page loads outgrows its budget. Lazy chunks (Plotly) are apart.
+// Fails the build when what the first page loads outgrows its budget. Lazy chunks are apart.
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 

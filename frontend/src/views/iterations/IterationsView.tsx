@@ -129,10 +129,7 @@ function ChartSection({ draft, total }: { draft: Draft; total: number | null }):
             </button>
           </>
         )}
-        <ChartMenu
-          figure="iteration-summary"
-          params={{ view: range, start: zoom?.[0], stop: zoom?.[1] }}
-        />
+        <ChartMenu figure="iteration-summary" />
       </div>
       <IterationChart
         height={CHART_HEIGHT}

@@ -49,7 +49,7 @@ def predicted(change: str, saving_pct: float | None, utc: str = "2026-01-01", **
 
 def measured(change: str, *times_ms: float, samples: int = 1):
     return [
-        {"base": "b", "change": change, "turn": turn, "utc": "2026-01-02", "mean_ms": time_ms}
+        {"base": "b", "change": change, "turn": turn, "utc": "2026-01-02", "times_ms": [time_ms]}
         | {"samples": samples}
         for turn, time_ms in enumerate(times_ms)
     ]

@@ -143,14 +143,11 @@ def measure(
             for (turn, name, change), run in zip(wave, runs, strict=True):
                 begun = datetime.now(UTC).isoformat(timespec="seconds")
                 found = run.let_go(to_its_end=True)
-                times = found.pop("times_ms", None)
-                if times:
-                    found |= {"mean_ms": statistics.fmean(times), "steps": len(times)}
-                    found["median_ms"] = statistics.median(times)
                 row = {"base": name, "change": change, "turn": turn, "utc": begun, **found}
                 output.write(json.dumps(row) + "\n")
                 output.flush()
-                print(name, change, row.get("mean_ms", row.get("error")), flush=True)
+                shown = statistics.fmean(found["times_ms"]) if "times_ms" in found else found
+                print(name, change, shown, flush=True)
 
 
 def ask(words: Sequence[str]) -> dict[str, Any]:
@@ -158,7 +155,7 @@ def ask(words: Sequence[str]) -> dict[str, Any]:
     done = subprocess.run([*DLPROF, *words], capture_output=True, text=True, check=False)
     with contextlib.suppress(ValueError):
         return dict(json.loads(done.stdout))
-    return {"error": done.stderr.strip()[-300:]}
+    return {"error": done.stderr.strip().removeprefix("dlprof: error: ")[:300]}
 
 
 def predict(folder: Path, names: Sequence[str]) -> None:
@@ -219,9 +216,9 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 def savings(measured: Sequence[dict[str, Any]], base: str, change: str) -> list[float]:
     """Return what a change saved in each turn, as a share of the base's time per sample."""
     times: dict[tuple[int, str], float] = {
-        (row["turn"], row["change"]): row["mean_ms"] / row["samples"]
+        (row["turn"], row["change"]): statistics.fmean(row["times_ms"]) / row["samples"]
         for row in measured
-        if row["base"] == base and row.get("mean_ms")
+        if row["base"] == base and row.get("times_ms")
     }
     turns = sorted(turn for turn, name in times if name == change and (turn, "") in times)
     return [100 * (1 - times[turn, change] / times[turn, ""]) for turn in turns]

@@ -74,7 +74,7 @@ def train(
             break
     if a.device == "cuda":
         torch.cuda.synchronize()
-    times_ms = [_between_ms(*pair) for pair in itertools.pairwise(ends)][SETTLE:]
+    times_ms = [round(_between_ms(*pair), 4) for pair in itertools.pairwise(ends)][SETTLE:]
     report: dict[str, Any] = {"times_ms": times_ms, "samples": samples}
     report["losses"] = [float(loss) for loss in losses]
     if a.device == "cuda":

@@ -125,6 +125,12 @@ class NotProfiledError(NsysFailedError):
     code = "NOT_PROFILED"
 
 
+class NothingMeasuredError(ToolError):
+    """No run of a trial has steps that were timed."""
+
+    code = "NOTHING_MEASURED"
+
+
 class ReportPageMissingError(ToolError):
     """The page of the HTML report was not built in this checkout."""
 

@@ -297,8 +297,10 @@ class Reference:
         if not self.found:
             return
         steps, all_ns = count - self.found, ticks[-1][0] - ticks[self.first_found - 1][0]
+        passed_ns = ticks[-1][0] - ticks[self.found - 1][0]
+        is_long = steps >= self.wanted and passed_ns >= LEAST_NS
         is_late = all_ns >= TRIAL.limit_ns and steps >= LEAST_STEPS
-        if is_late or (steps >= self.wanted and self._is_warm(ticks)):
+        if is_late or count >= MOST_STORED or (is_long and self._is_warm(ticks)):
             self.finish()
 
     def _end_profiled(self) -> None:

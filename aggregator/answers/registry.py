@@ -243,6 +243,7 @@ _DECLARED: Final[Iterable[Answer]] = (
     Answer("what-if", "answers.replay.read_what_if"),
     Answer("what-if/changes", "answers.replay.read_changes"),
     Answer("stragglers", "answers.replay.read_stragglers"),
+    Answer("trials", "answers.trials.read_trials"),
 )
 ANSWERS: Final[Mapping[str, Answer]] = {answer.address: answer for answer in _DECLARED}
 """Each answer at its address below an aggregation."""

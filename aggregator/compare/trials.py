@@ -142,7 +142,7 @@ def judge_variant(
         found = judge_runs(*times, looks=looks_of(repeats), tests=tries)
         verdict = found.verdicts[0]
         low, high = (100 * float(bound[0]) / base_ns for bound in (found.low_ns, found.high_ns))
-        interval = low, high
+        interval = max(low, -100.0), high  # A step of no time is the end of the scale.
     change = 100 * (new_ns / base_ns - 1) if base_ns and new_ns is not None else None
     return Estimate(
         variant=variant,

@@ -122,6 +122,11 @@ class ProfileDatabase(Queryable):
         guard(connection, self._is_late)
 
     @property
+    def path(self) -> Path:
+        """The file."""
+        return self._dldb.path
+
+    @property
     def version(self) -> str:
         """DLProf version that wrote the database."""
         return self._dldb.version

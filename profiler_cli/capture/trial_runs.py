@@ -143,7 +143,7 @@ def check_plan(plan: TrialPlan) -> None:
         UsageError: A command cannot be started, or a number is out of its limits.
     """
     for command in plan.commands:
-        processes.check_application(_words(command)[1])
+        processes.check_application(split_command(command)[1])
     limits = (
         ("repeats", plan.repeats, 1, MOST_REPEATS),
         ("steps", plan.steps, LEAST_STEPS, MOST_STEPS),
@@ -156,8 +156,12 @@ def check_plan(plan: TrialPlan) -> None:
             raise UsageError(f"--{name} must be a number of seconds above 0, not {limit_s:g}.")
 
 
-def _words(command: str) -> tuple[dict[str, str], list[str]]:
-    """Split ``NAME=VALUE ... PROGRAM ARGUMENT ...`` into the settings and the program's words."""
+def split_command(command: str) -> tuple[dict[str, str], list[str]]:
+    """Split ``NAME=VALUE ... PROGRAM ARGUMENT ...`` into the settings and the program's words.
+
+    Raises:
+        UsageError: It names no program.
+    """
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -199,7 +203,7 @@ def run_once(plan: TrialPlan, variant: int, number: int) -> TrialRun:
     Raises:
         KeyboardInterrupt: The user pressed Ctrl-C; no process of the run is left.
     """
-    settings, words = _words(plan.commands[variant])
+    settings, words = split_command(plan.commands[variant])
     folder = make_folder()
     began = time.monotonic()
     with tempfile.TemporaryFile(mode="ab+") as output:
@@ -212,7 +216,7 @@ def run_once(plan: TrialPlan, variant: int, number: int) -> TrialRun:
         run = _read(steps, variant, number, seconds, ending)
         if ending.failure or run.step_ns is None:
             failure = ending.failure or _without_steps(steps)
-            lines = tuple(_last_lines(output))
+            lines = tuple(last_lines(output))
             return TrialRun(variant, number, seconds=seconds, failure=failure, last_lines=lines)
         return run
 
@@ -336,7 +340,8 @@ def _ended_at_exit(mark: str) -> Iterator[None]:
             processes.send(left, signal.SIGKILL)
 
 
-def _last_lines(output: IO[bytes]) -> list[str]:
+def last_lines(output: IO[bytes]) -> list[str]:
+    """Return the last lines of a file that are not blank."""
     output.seek(max(output.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
     text = output.read().decode(errors="replace")
     lines = [line.rpartition("\r")[2].rstrip() for line in text.split("\n")]
@@ -386,7 +391,7 @@ def _ranks(steps: Steps) -> list[tuple[dict[str, Any], list[int], str]]:
 
 def _without_steps(steps: Steps) -> str:
     if not steps:
-        return "has no steps that are known: no process of it used PyTorch to its end"
+        return "has no steps that are known: no process of it used PyTorch and ended as usual"
     most = max(len(times_of(content, "bare", "host_ns")) for content in steps)
     if most:
         return f"ended after {most} steps of its loop, which are too few"

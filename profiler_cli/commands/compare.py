@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -61,7 +61,7 @@ def run_compare(words: Sequence[str]) -> int:
     output = FORMATS[options.format](comparison, options.max_slowdown)
     for report in options.report:
         text = FORMATS[SUFFIXES[report.suffix]](comparison, options.max_slowdown)
-        _write(report, text)
+        write_report(report, text)
     print(escape_control_characters(output), end="")
     return _exit_code(comparison, options.max_slowdown)
 
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--new", metavar="B1,B2", help="captures of the new side, instead")
     parser.add_argument(
         "--max-slowdown",
-        type=_percent,
+        type=parse_percent,
         default=Fraction(3, 100),
         metavar="PCT",
         help="slowdown that is no regression yet (default: 3%%)",
@@ -95,29 +95,45 @@ def _parser() -> argparse.ArgumentParser:
         "--report",
         action="append",
         default=[],
-        type=_report,
+        type=report_path(SUFFIXES),
         metavar="FILE",
         help=f"also write a report in the format of its suffix: {', '.join(SUFFIXES)}",
     )
     return parser
 
 
-def _report(text: str) -> Path:
-    path = Path(text)
-    if path.suffix not in SUFFIXES:
-        listed = ", ".join(SUFFIXES)
-        raise argparse.ArgumentTypeError(f"the file '{text}' needs one of the suffixes {listed}")
-    return path
+def report_path(suffixes: Iterable[str]) -> Callable[[str], Path]:
+    """Return what reads the file of a report, whose suffix names its format."""
+
+    def read(text: str) -> Path:
+        path = Path(text)
+        if path.suffix not in suffixes:
+            raise argparse.ArgumentTypeError(
+                f"the file '{text}' needs one of the suffixes {', '.join(suffixes)}"
+            )
+        return path
+
+    return read
 
 
-def _write(path: Path, text: str) -> None:
+def write_report(path: Path, text: str) -> None:
+    """Write a report.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"The report '{path}' cannot be written: {error.strerror}.") from error
 
 
-def _percent(text: str) -> Fraction:
+def parse_percent(text: str) -> Fraction:
+    """Read a share as ``3%`` or ``3``.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
     try:
         # Exponents are refused: 1e999999999 would be written out.
         value = Fraction(-1) if "e" in text.lower() else Fraction(text.removesuffix("%")) / 100

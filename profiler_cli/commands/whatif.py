@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -167,6 +168,20 @@ def _changes(options: argparse.Namespace) -> dict[str, str]:
         for name, value in given.items()
         if value is not None
     }
+
+
+def changes_of(text: str) -> dict[str, str]:
+    """Return the changes of ``channels-last remove=item`` as an address has them.
+
+    Raises:
+        UsageError: It names something else.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"The changes '{text}' cannot be read: {error}.") from error
+    options = _parser().parse_args([f"--{word.lstrip('-')}" for word in words])
+    return _changes(options)
 
 
 def _document(found: _Found) -> dict[str, Any]:

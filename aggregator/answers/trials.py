@@ -1,0 +1,180 @@
+"""What was predicted of a change, and what a trial measured: the memory of ``dlprof trial``.
+
+It is a file of lines beside the database of the profile that predicted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Struct
+
+from aggregator.answers.changes import parse_changes
+from aggregator.answers.replay import read_what_if
+from aggregator.errors import DatabaseWriteError, UsageError
+from aggregator.system.replies import doc
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.declared.advice import ADVICE
+from aggregator.texts import say
+
+FILE: Final = "trials.jsonl"
+MOST_BYTES: Final = 4 << 20
+"""Of a longer file the end is read."""
+BOUND: Final = "bound"
+
+
+class Prediction(Struct, frozen=True):
+    """How a profile says that a change would change the step."""
+
+    kind: Annotated[str, doc("advice or what-if.")]
+    name: Annotated[str, doc("Name of the advice, or the changes of the what-if.")]
+    change_pct: Annotated[
+        float | None, doc("Change of the step; below 0: faster; null: not predicted.")
+    ]
+    certainty: Annotated[
+        str,
+        doc("Of advice sure, likely or possible; of a what-if high, medium, low or bound."),
+    ]
+    aggregation: int
+
+
+class RememberedTrial(Struct, frozen=True):
+    """A change that was tried."""
+
+    at: Annotated[str, doc("When, UTC.")]
+    database: Annotated[str, doc("File of the profile, beside which this is stored.")]
+    base: Annotated[str, doc("Command of the base.")]
+    variant: Annotated[str, doc("Command of the change.")]
+    prediction: Annotated[Prediction | None, doc("null: none was asked for.")]
+    verdict: Annotated[str, doc("faster, slower, same or cannot tell.")]
+    unit: Annotated[str, doc("What the times are for: step, sample or token.")]
+    base_ns: Annotated[float | None, doc("Mean time of the base without profiling.")]
+    new_ns: Annotated[float | None, doc("The same of the change.")]
+    change_pct: Annotated[float | None, doc("Measured change; below 0: faster; null: unknown.")]
+    interval_pct: Annotated[list[float] | None, doc("95 % interval of that; null: too few runs.")]
+    runs: Annotated[list[int], doc("Measured runs of the base and of the change.")]
+    noise_pct: Annotated[float | None, doc("Standard deviation of runs of one program.")]
+    losses: Annotated[str, doc("agree, differ or unknown: those of the first steps.")]
+    reason: Annotated[str, doc("Why it cannot be told; else empty.")] = ""
+
+    @property
+    def error_points(self) -> float | None:
+        """How far the prediction is from the measurement, in points; None: one is unknown."""
+        predicted = self.prediction.change_pct if self.prediction else None
+        known = predicted is not None and self.change_pct is not None
+        return predicted - self.change_pct if known else None  # type: ignore[operator]
+
+
+class Trials(Struct):
+    """The changes that were tried."""
+
+    count: int
+    unreadable: Annotated[int, doc("Lines of the file that are no trials.")]
+    trials: Annotated[list[RememberedTrial], doc("The latest first.")]
+
+
+def read_trials(data: AggregationData) -> Trials:
+    """What was predicted by this profile, and what trials of the changes measured."""
+    path = data.database.path
+    found, unreadable = remembered(trials_file(path))
+    own = [trial for trial in found if trial.database == path.name]
+    return Trials(count=len(own), unreadable=unreadable, trials=own[::-1])
+
+
+def trials_file(database: Path) -> Path:
+    """Return where the trials of a database are remembered."""
+    return database.with_name(FILE)
+
+
+def remembered(file: Path) -> tuple[list[RememberedTrial], int]:
+    """Return the trials of a file in their order, and how many lines are something else."""
+    try:
+        with file.open("rb") as opened:
+            start = max(opened.seek(0, os.SEEK_END) - MOST_BYTES, 0)
+            opened.seek(start)
+            lines = opened.read(MOST_BYTES).splitlines()[bool(start) :]
+    except OSError:
+        return [], 0
+    decoder = msgspec.json.Decoder(RememberedTrial)
+    found, unreadable = [], 0
+    for line in filter(bytes.strip, lines):
+        try:
+            found.append(decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            unreadable += 1
+    return found, unreadable
+
+
+def remember(file: Path, trials: Sequence[RememberedTrial]) -> None:
+    """Add trials to a file, each as a line.
+
+    Raises:
+        DatabaseWriteError: It cannot be written.
+    """
+    text = b"".join(msgspec.json.encode(trial) + b"\n" for trial in trials)
+    try:
+        with file.open("ab") as opened:
+            opened.write(text)
+    except OSError as error:
+        raise DatabaseWriteError(
+            say("The trial cannot be remembered in '{file}'.", file=file),
+            hint=error.strerror or "",
+        ) from error
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+def advice_prediction(data: AggregationData, name: str) -> Prediction:
+    """Return what an advice of a profile promises.
+
+    Raises:
+        UsageError: The profile has no such advice.
+    """
+    rows = {str(row["advice"]): row for row in data.rows(ADVICE)}
+    row = rows.get(name)
+    if row is None or row["status"] != "found":
+        listed = [key for key, other in rows.items() if other["status"] == "found"]
+        raise UsageError(
+            say("The profile has no advice '{name}'.", name=name),
+            hint=say("It has: {names}.", names=", ".join(listed))
+            if listed
+            else say("It has none at all."),
+        )
+    gain = row["gain_pct"]
+    return Prediction(
+        kind="advice",
+        name=name,
+        change_pct=None if gain is None else -float(gain),
+        certainty=str(row["certainty"] or ""),
+        aggregation=int(data.params["aggr_id"]),
+    )
+
+
+def change_prediction(data: AggregationData, changes: Mapping[str, str]) -> Prediction:
+    """Return what the replay of a profile predicts for changes, given as in an address.
+
+    Raises:
+        UsageError: No change is named, or a value does not fit.
+        ReplayError: The profile cannot be replayed.
+    """
+    parse_changes(changes)
+    found = read_what_if(data, changes=changes)
+    predicted_ns, step_ns = found.predicted_step_ns, found.measured_step_ns
+    if predicted_ns is None:
+        raise UsageError(say("The what-if names no change."))
+    # What is not known to be saved may be the profiler's time.
+    saving_ns = step_ns - predicted_ns if found.saving_ns is None else found.saving_ns
+    return Prediction(
+        kind="what-if",
+        name=" ".join(
+            name if value == "1" else f"{name}={value}" for name, value in changes.items()
+        ),
+        change_pct=-100 * saving_ns / step_ns if step_ns else None,
+        certainty=BOUND if found.is_bound else str(found.confidence),
+        aggregation=int(data.params["aggr_id"]),
+    )

@@ -1,0 +1,324 @@
+"""``dlprof trial``: run variants of a program in turn, and say which is faster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import msgspec
+
+from aggregator.answers.trials import (
+    FILE,
+    Prediction,
+    advice_prediction,
+    change_prediction,
+    remember,
+    remembered,
+    trials_file,
+)
+from aggregator.compare.result import Verdict
+from aggregator.compare.trial_report import (
+    TrialReport,
+    replay_text,
+    to_document,
+    to_markdown,
+    to_memory,
+    to_text,
+)
+from aggregator.compare.trials import TrialRun
+from aggregator.dldb.guarded import few_rows, time_limit_s
+from aggregator.dldb.reader import damaged, open_database
+from aggregator.errors import NothingMeasuredError, UsageError
+from aggregator.system.plain_text import escape_control_characters, on_one_line
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import opened
+from profiler_cli.capture.trial_captures import DATABASE, compare_captures
+from profiler_cli.capture.trial_runs import Trial, TrialPlan, check_plan, run_trial
+from profiler_cli.commands.compare import (
+    EXIT_CANNOT_TELL,
+    EXIT_REGRESSION,
+    parse_percent,
+    report_path,
+    write_report,
+)
+from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.commands.whatif import changes_of
+from profiler_cli.console import EXIT_DONE, EXIT_INTERRUPTED
+from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.outputs import display
+
+_EPILOG: Final = (
+    "Exit codes, as of dlprof compare: 0 no variant is slower; 10 one is slower by more than "
+    "--max-slowdown; 14 cannot tell of one; 2 usage; 3 nothing could be measured; 130 interrupted."
+)
+FORMATS: Final[dict[str, Callable[[TrialReport], str]]] = {
+    "text": to_text,
+    "json": lambda report: json.dumps(to_document(report), indent=2) + "\n",
+    "markdown": to_markdown,
+}
+SUFFIXES: Final = {".txt": "text", ".json": "json", ".md": "markdown"}
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run_trial_command(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``trial`` and return its exit code.
+
+    Raises:
+        DlprofError: An option or a command cannot be used, or nothing could be measured.
+    """
+    options = _parser().parse_args(list(words))
+    if options.replay:
+        return _replay(options)
+    plan = _plan(options)
+    check_plan(plan)
+    predictions, database = _predictions(options)
+    with _signals_as_interrupt() as received:
+        trial = run_trial(plan, lambda run: _progress(plan, run))
+        report = _report(trial, predictions)
+        if not any(run.step_ns for run in trial.runs) and not trial.is_interrupted:
+            raise _nothing_measured(report)
+        if options.profile and not trial.is_interrupted:
+            report = _with_captures(trial, report, Path(options.output_path))
+    _write(report, options)
+    if database is not None and (rows := to_memory(report, database.name)):
+        remember(trials_file(database), rows)
+    if received:
+        return 128 + received[0]
+    return EXIT_INTERRUPTED if trial.is_interrupted else _exit_code(report, options.max_slowdown)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof trial",
+        description=(
+            "Try a change: run the base and its variants in turn, in random order, with nothing "
+            "recorded but the times of steps, and say which is faster and how certain that is. "
+            "Each program is ended when its steps have been timed."
+        ),
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--base", metavar="COMMAND", help="the program as it is: 'python train.py'")
+    add(
+        "--try",
+        dest="tries",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="a variant; may be repeated, and begin with settings: 'NAME=VALUE python train.py'",
+    )
+    plan = TrialPlan(())
+    add("--repeats", type=int, default=plan.repeats, metavar="N", help="most runs of each (5)")
+    add("--steps", type=int, default=plan.steps, metavar="N", help="steps timed in a run (200)")
+    add(
+        "--run-seconds",
+        type=float,
+        default=plan.run_s,
+        metavar="S",
+        help="fewer steps are timed after so long (60)",
+    )
+    add(
+        "--time-limit",
+        type=float,
+        default=plan.limit_s,
+        metavar="S",
+        help="a run that has not been timed by then is ended, and has failed (600)",
+    )
+    add("--no-early-stop", action="store_true", help="run all repeats, however narrow the interval")
+    add("--seed", type=int, metavar="N", help="seed of the order of the runs")
+    add(
+        "--max-slowdown",
+        type=parse_percent,
+        default=Fraction(3, 100),
+        metavar="PCT",
+        help="slowdown that is no regression yet (default: 3%%)",
+    )
+    add("--database", metavar="DB", help=f"profile of the base that predicts ({DATABASE})")
+    add("--aggregation", type=int, metavar="N", help="aggregation of it (default: last)")
+    add(
+        "--advice",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="advice of it that --try follows; in the order of the tries",
+    )
+    add(
+        "--whatif",
+        action="append",
+        default=[],
+        metavar="CHANGES",
+        help="or a what-if: 'channels-last', 'remove=item no-sync'",
+    )
+    add("--profile", action="store_true", help="capture each variant once afterwards, and compare")
+    add(
+        "--output_path",
+        default="dlprof_trial",
+        metavar="DIR",
+        help="folder for these captures (dlprof_trial)",
+    )
+    add("--replay", action="store_true", help=f"show the trials in {FILE} beside the database")
+    add("--format", choices=tuple(FORMATS), default="text", help="output (default: text)")
+    add("--json", dest="format", action="store_const", const="json", help="as --format=json")
+    add(
+        "--report",
+        action="append",
+        default=[],
+        type=report_path(SUFFIXES),
+        metavar="FILE",
+        help=f"also write a report in the format of its suffix: {', '.join(SUFFIXES)}",
+    )
+    return parser
+
+
+def _plan(options: argparse.Namespace) -> TrialPlan:
+    if not options.base or not options.tries:
+        raise UsageError(
+            "A base and a variant are needed.",
+            hint="Example: dlprof trial --base 'python train.py' --try 'python train.py --fast'",
+        )
+    return TrialPlan(
+        commands=(options.base, *options.tries),
+        repeats=options.repeats,
+        steps=options.steps,
+        run_s=options.run_seconds,
+        limit_s=options.time_limit,
+        may_stop_early=not options.no_early_stop,
+        seed=options.seed,
+    )
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+def _predictions(options: argparse.Namespace) -> tuple[tuple[Prediction, ...], Path | None]:
+    """What the profile of the base predicts for the tries, and its file; None: there is none."""
+    asked = [(advice_prediction, name) for name in options.advice]
+    changes = [changes_of(text) for text in options.whatif]
+    if asked and changes:
+        raise UsageError("Give either --advice or --whatif.")
+    if len(asked or changes) > len(options.tries):
+        raise UsageError("There are more predictions than variants.", hint="One --try for each.")
+    path = Path(options.database or DATABASE)
+    if not asked and not changes:
+        if options.database and not path.is_file():
+            open_database(path)  # Says what is wrong with it.
+        return (), path if path.is_file() else None
+    database = open_database(path)
+    try:
+        query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
+        known = [int(row[0]) for row in few_rows(database.connection.execute(query))]
+        query = "SELECT domain_name FROM view_domains LIMIT 1"
+        domain = str(few_rows(database.connection.execute(query))[0][0])
+    except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
+        raise damaged(path, error) from error
+    finally:
+        database.close()
+    aggr = chosen_aggregation(known, options.aggregation)
+    with opened(path, time_limit_s=time_limit_s(path)) as source:
+        data = AggregationData(source, {"aggr_id": aggr, "domain": domain})
+        if asked:
+            return tuple(predict(data, name) for predict, name in asked), path
+        return tuple(change_prediction(data, change) for change in changes), path
+
+
+def _replay(options: argparse.Namespace) -> int:
+    file = trials_file(Path(options.database or DATABASE))
+    found, unreadable = remembered(file)
+    if options.format == "json":
+        document = {"unreadable": unreadable, "trials": [msgspec.to_builtins(one) for one in found]}
+        print(json.dumps(document, indent=2))
+        return EXIT_DONE
+    text = replay_text(found) if found else f"No trial is remembered in '{display(file)}'.\n"
+    if unreadable:
+        text += f"{unreadable} lines of '{display(file)}' are no trials.\n"
+    print(escape_control_characters(text), end="")
+    return EXIT_DONE
+
+
+# --- the trial ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _signals_as_interrupt() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP end a trial as Ctrl-C does: what was measured is shown."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    handled = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in handled}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _progress(plan: TrialPlan, run: TrialRun) -> None:
+    name = f"try {run.variant}" if run.variant else "base"
+    said = run.failure or f"{(run.step_ns or 0) / 1e6:.4g} ms, {run.steps} steps"
+    most = plan.repeats * len(plan.commands)
+    print(f"run {run.number + 1} of at most {most}, {name}: {said}", file=sys.stderr, flush=True)
+
+
+def _with_captures(trial: Trial, report: TrialReport, folder: Path) -> TrialReport:
+    try:
+        found = compare_captures(
+            trial, folder, lambda name: print(f"capturing {name}", file=sys.stderr, flush=True)
+        )
+    except KeyboardInterrupt:
+        trial.is_interrupted = True
+        return replace(report, is_interrupted=True)
+    return replace(report, comparisons=found)
+
+
+def _report(trial: Trial, predictions: Sequence[Prediction]) -> TrialReport:
+    failures = {
+        variant: [run for run in trial.runs if run.variant == variant and run.failure][-1]
+        for variant in trial.given_up
+    }
+    return TrialReport(
+        commands=trial.plan.commands,
+        runs=tuple(trial.runs),
+        estimates=tuple(trial.estimates()),
+        failures=failures,
+        predictions=tuple(predictions),
+        repeats=trial.plan.repeats,
+        stopped_early=trial.stopped_early,
+        is_interrupted=trial.is_interrupted,
+    )
+
+
+def _nothing_measured(report: TrialReport) -> NothingMeasuredError:
+    run = report.failures[min(report.failures)]
+    name = f"try {run.variant}" if run.variant else "the base"
+    lines = "\n".join(map(on_one_line, run.last_lines))
+    return NothingMeasuredError(f"Nothing was measured: {name} {run.failure}.", hint=lines)
+
+
+def _write(report: TrialReport, options: argparse.Namespace) -> None:
+    for path in options.report:
+        write_report(path, FORMATS[SUFFIXES[path.suffix]](report))
+    print(escape_control_characters(FORMATS[options.format](report)), end="", flush=True)
+
+
+def _exit_code(report: TrialReport, max_slowdown: Fraction) -> int:
+    found = report.estimates
+    most_pct = 100 * max_slowdown
+    if any(one.verdict is Verdict.SLOWER and (one.change_pct or 0) > most_pct for one in found):
+        return EXIT_REGRESSION
+    is_open = any(one.verdict is Verdict.CANNOT_TELL for one in found)
+    return EXIT_CANNOT_TELL if is_open else EXIT_DONE

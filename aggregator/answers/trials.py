@@ -6,25 +6,22 @@ It is a file of lines beside the database of the profile that predicted.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Struct
 
-from aggregator.answers.changes import parse_changes
-from aggregator.answers.replay import read_what_if
-from aggregator.errors import DatabaseWriteError, UsageError
+from aggregator.errors import DatabaseWriteError
+from aggregator.system.plain_text import on_one_line
 from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.declared.advice import ADVICE
 from aggregator.texts import say
 
 FILE: Final = "trials.jsonl"
 MOST_BYTES: Final = 4 << 20
 """Of a longer file the end is read."""
-BOUND: Final = "bound"
 
 
 class Prediction(Struct, frozen=True):
@@ -126,55 +123,32 @@ def remember(file: Path, trials: Sequence[RememberedTrial]) -> None:
         ) from error
 
 
-# --- predictions ----------------------------------------------------------------------------------
+# --- sentences ----------------------------------------------------------------------------------
 
 
-def advice_prediction(data: AggregationData, name: str) -> Prediction:
-    """Return what an advice of a profile promises.
-
-    Raises:
-        UsageError: The profile has no such advice.
-    """
-    rows = {str(row["advice"]): row for row in data.rows(ADVICE)}
-    row = rows.get(name)
-    if row is None or row["status"] != "found":
-        listed = [key for key, other in rows.items() if other["status"] == "found"]
-        raise UsageError(
-            say("The profile has no advice '{name}'.", name=name),
-            hint=say("It has: {names}.", names=", ".join(listed))
-            if listed
-            else say("It has none at all."),
-        )
-    gain = row["gain_pct"]
-    return Prediction(
-        kind="advice",
-        name=name,
-        change_pct=None if gain is None else -float(gain),
-        certainty=str(row["certainty"] or ""),
-        aggregation=int(data.params["aggr_id"]),
-    )
+def change_text(change_pct: float) -> str:
+    """A change of time in words: -3.2 is 3.2 % faster."""
+    return f"{abs(change_pct):.1f} % {'slower' if change_pct > 0 else 'faster'}"
 
 
-def change_prediction(data: AggregationData, changes: Mapping[str, str]) -> Prediction:
-    """Return what the replay of a profile predicts for changes, given as in an address.
+def prediction_text(predicted: Prediction, change_pct: float | None) -> str:
+    """Say what was predicted, and how far from it the measurement is."""
+    of = f"{predicted.kind} {predicted.name}"
+    certainty = f", {predicted.certainty}" if predicted.certainty else ""
+    if predicted.change_pct is None:
+        return f"Predicted ({of}{certainty}): unknown"
+    text = f"Predicted ({of}{certainty}): {change_text(predicted.change_pct)}"
+    if change_pct is None:
+        return text
+    return f"{text}; off by {abs(predicted.change_pct - change_pct):.1f} points"
 
-    Raises:
-        UsageError: No change is named, or a value does not fit.
-        ReplayError: The profile cannot be replayed.
-    """
-    parse_changes(changes)
-    found = read_what_if(data, changes=changes)
-    predicted_ns, step_ns = found.predicted_step_ns, found.measured_step_ns
-    if predicted_ns is None:
-        raise UsageError(say("The what-if names no change."))
-    # What is not known to be saved may be the profiler's time.
-    saving_ns = step_ns - predicted_ns if found.saving_ns is None else found.saving_ns
-    return Prediction(
-        kind="what-if",
-        name=" ".join(
-            name if value == "1" else f"{name}={value}" for name, value in changes.items()
-        ),
-        change_pct=-100 * saving_ns / step_ns if step_ns else None,
-        certainty=BOUND if found.is_bound else str(found.confidence),
-        aggregation=int(data.params["aggr_id"]),
-    )
+
+def remembered_text(trial: RememberedTrial) -> str:
+    """A remembered trial in one line."""
+    measured = f"measured {change_text(trial.change_pct)}" if trial.change_pct is not None else ""
+    said = ", ".join(filter(None, (measured, trial.verdict)))
+    text = f"{on_one_line(trial.variant)} on {trial.at[:10]}: {said}"
+    if trial.prediction is not None:
+        told = prediction_text(trial.prediction, trial.change_pct)
+        text += f". {told}"
+    return text

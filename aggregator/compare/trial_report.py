@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
-from aggregator.answers.trials import Prediction, RememberedTrial
+from aggregator.answers.trials import (
+    Prediction,
+    RememberedTrial,
+    change_text,
+    prediction_text,
+)
 from aggregator.compare.document import to_document as comparison_document
 from aggregator.compare.markdown import escaped
 from aggregator.compare.result import Comparison, Verdict
@@ -57,7 +62,7 @@ def sentence(found: Estimate) -> str:
     if found.verdict is Verdict.SLOWER:
         bounds = f"95 % interval {low:.1f} to {high:.1f} %"
         return f"{found.change_pct:.1f} % slower ({times}, {bounds}), {runs}"
-    bounds = f"95 % interval {_signed(low)} to {_signed(high)}"
+    bounds = f"95 % interval {change_text(low)} to {change_text(high)}"
     if found.verdict is Verdict.SAME:
         return f"The same within {max(-low, high):.1f} % ({times}, {bounds}), {runs}"
     return f"Cannot tell ({times}, {bounds}), {runs}"
@@ -72,23 +77,6 @@ def _times(base_ns: float, new_ns: float, unit: Unit) -> str:
 def _runs_text(runs: Sequence[int]) -> str:
     base, new = runs
     return f"{base} runs each, interleaved" if base == new else f"{base} and {new} runs"
-
-
-def _signed(change_pct: float) -> str:
-    """A change of time in words: -3.2 is 3.2 % faster."""
-    return f"{abs(change_pct):.1f} % {'slower' if change_pct > 0 else 'faster'}"
-
-
-def prediction_text(predicted: Prediction, change_pct: float | None) -> str:
-    """Say what was predicted, and how far from it the measurement is."""
-    of = f"{predicted.kind} {predicted.name}"
-    certainty = f", {predicted.certainty}" if predicted.certainty else ""
-    if predicted.change_pct is None:
-        return f"Predicted ({of}{certainty}): unknown"
-    text = f"Predicted ({of}{certainty}): {_signed(predicted.change_pct)}"
-    if change_pct is None:
-        return text
-    return f"{text}; off by {abs(predicted.change_pct - change_pct):.1f} points"
 
 
 _AGREEMENT: Final = {

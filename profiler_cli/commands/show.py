@@ -22,6 +22,7 @@ from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser, rank_files
 
 _FINDINGS: Final = 3
+_TRIALS: Final = 3
 _OPS: Final = 5
 _WIDTH: Final = 100
 _BAR: Final = 40
@@ -84,6 +85,9 @@ def _without_texts(document: Mapping[str, Any]) -> dict[str, Any]:
             {name: finding[name] for name in finding if name != "recommendation"}
             for finding in document["findings"]
         ],
+        "trials": [
+            {name: trial[name] for name in trial if name != "text"} for trial in document["trials"]
+        ],
     }
 
 
@@ -105,12 +109,19 @@ def _open(name: str, stack: ExitStack) -> Dldb:
 
 
 def _read(path: Path, aggr: int, domain: str) -> dict[str, Any]:
+    from aggregator.answers.trials import read_trials, remembered_text  # noqa: PLC0415
+    from aggregator.system.replies import to_plain  # noqa: PLC0415
     from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415
     from aggregator.tables.connection import opened  # noqa: PLC0415
     from aggregator.tables.first_screen import read_first_screen  # noqa: PLC0415
 
     with opened(path, time_limit_s=time_limit_s(path)) as database:
-        return read_first_screen(AggregationData(database, {"aggr_id": aggr, "domain": domain}))
+        data = AggregationData(database, {"aggr_id": aggr, "domain": domain})
+        trials = read_trials(data).trials
+        return {
+            **read_first_screen(data),
+            "trials": [{**to_plain(trial), "text": remembered_text(trial)} for trial in trials],
+        }
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -138,6 +149,10 @@ def _text(document: Mapping[str, Any]) -> list[str]:
             f"  {_ms(op['gpu_ns_per_step']):>12} {op['share_pct']:5.1f} %  {_op_name(op)}"
             for op in document["top_ops"][:_OPS]
         ]
+        lines.append("")
+    for trial in document["trials"][:_TRIALS]:
+        lines += _wrapped(f"Tried {trial['text']}.")
+    if document["trials"]:
         lines.append("")
     lines += [f"Limit of the capture: {limit['text']}." for limit in document["limits"]]
     while lines and not lines[-1]:
@@ -208,6 +223,8 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
         saving = "" if finding["saving_ns"] is None else _ms(finding["saving_ns"])
         text, advice = (_escaped(finding[name]) for name in ("text", "recommendation"))
         lines.append(f"| {text} | {saving} | {advice} |")
+    if document["trials"]:
+        lines += ["", *(f"Tried {_escaped(one['text'])}." for one in document["trials"][:_TRIALS])]
     if document["top_ops"]:
         lines += ["", "| op | GPU time per step | share |", "|---|---:|---:|"]
         lines += [

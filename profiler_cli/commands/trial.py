@@ -20,12 +20,11 @@ import msgspec
 from aggregator.answers.trials import (
     FILE,
     Prediction,
-    advice_prediction,
-    change_prediction,
     remember,
     remembered,
     trials_file,
 )
+from aggregator.compare.predictions import advice_prediction, change_prediction
 from aggregator.compare.result import Verdict
 from aggregator.compare.trial_report import (
     TrialReport,
@@ -203,14 +202,13 @@ def _plan(options: argparse.Namespace) -> TrialPlan:
 
 def _predictions(options: argparse.Namespace) -> tuple[tuple[Prediction, ...], Path | None]:
     """What the profile of the base predicts for the tries, and its file; None: there is none."""
-    asked = [(advice_prediction, name) for name in options.advice]
-    changes = [changes_of(text) for text in options.whatif]
-    if asked and changes:
+    if options.advice and options.whatif:
         raise UsageError("Give either --advice or --whatif.")
-    if len(asked or changes) > len(options.tries):
+    changes = [changes_of(text) for text in options.whatif]
+    if len(options.advice or changes) > len(options.tries):
         raise UsageError("There are more predictions than variants.", hint="One --try for each.")
     path = Path(options.database or DATABASE)
-    if not asked and not changes:
+    if not options.advice and not changes:
         if options.database and not path.is_file():
             open_database(path)  # Says what is wrong with it.
         return (), path if path.is_file() else None
@@ -227,8 +225,8 @@ def _predictions(options: argparse.Namespace) -> tuple[tuple[Prediction, ...], P
     aggr = chosen_aggregation(known, options.aggregation)
     with opened(path, time_limit_s=time_limit_s(path)) as source:
         data = AggregationData(source, {"aggr_id": aggr, "domain": domain})
-        if asked:
-            return tuple(predict(data, name) for predict, name in asked), path
+        if options.advice:
+            return tuple(advice_prediction(data, name) for name in options.advice), path
         return tuple(change_prediction(data, change) for change in changes), path
 
 

@@ -73,6 +73,7 @@ DOCUMENT = _object(
     ),
     limits=_list_of(code=TEXT, text=TEXT, figures={"type": "array"}),
     top_ops=_list_of(name=TEXT, module=TEXT, gpu_ns_per_step={"type": "integer"}, share_pct=PCT),
+    trials={"type": "array"},
 )
 
 

@@ -7,6 +7,7 @@ train for days. Its processes are found by a mark in their environment, so none 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import re
@@ -206,7 +207,9 @@ def run_once(plan: TrialPlan, variant: int, number: int) -> TrialRun:
     settings, words = split_command(plan.commands[variant])
     folder = make_folder()
     began = time.monotonic()
-    with tempfile.TemporaryFile(mode="ab+") as output:
+    with tempfile.TemporaryFile() as output:
+        # Each write goes to the end, wherever that is: the file is cut while the program runs.
+        fcntl.fcntl(output, fcntl.F_SETFL, fcntl.fcntl(output, fcntl.F_GETFL) | os.O_APPEND)
         try:
             ending = _run(plan, words, _environment(plan, settings, folder, number), output, folder)
             steps = read_steps(folder)
@@ -278,7 +281,7 @@ def _wait(
         with suppress(subprocess.TimeoutExpired):
             return _RunEnding(_failure(process.wait(_POLL_S)))
         if os.fstat(output.fileno()).st_size > _MOST_OUTPUT_BYTES:
-            output.truncate(0)  # Each write goes to the end, wherever that is.
+            output.truncate(0)
         passed_s = time.monotonic() - began
         names = _names(folder)
         done = {name for name in names if name.startswith("done.")}

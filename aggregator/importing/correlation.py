@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,14 +51,15 @@ from aggregator.importing.phases import (
     phases_with_training,
     serving_steps,
 )
+from aggregator.importing.repairs import first_event_ns, repair_order
 from aggregator.importing.rollup_inputs import rollup_inputs
 from aggregator.importing.simple import simple_instances, simple_meaning, simple_table
 from aggregator.importing.unmarked_steps import name_unmarked_steps
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Confidence
 from aggregator.options import Mode
-from aggregator.profile.arrays import Int32, Int64, ordered
-from aggregator.profile.profile import MOVED_CLOCK, Profile, ProfileWarning
+from aggregator.profile.arrays import Int32
+from aggregator.profile.profile import Profile, ProfileWarning
 from aggregator.system.progress import Level, Progress
 from aggregator.system.resources import release_memory, run_both
 from aggregator.texts import say
@@ -77,9 +77,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     (reading, reason), calls = run_both(
         lambda: choose_mode(profile, mode), lambda: launching_calls(profile)
     )
-    _repair_clock(profile, calls)
-    is_moved = _repair_early_work(profile, calls)
-    _repair_endless_work(profile, calls)
+    is_moved = repair_order(profile, calls)
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
     if profile.reference.bare.median_ns is not None:
@@ -95,7 +93,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     first = nest_process_ranges(profile, FRAMEWORK_DOMAINS)
     messages, first_ns = (
         find_messages(profile, calls[0]),
-        _first_event_ns(profile, is_moved=is_moved),
+        first_event_ns(profile, is_moved=is_moved),
     )
     if reading is not None:
         imported = _framework_ops(profile, reading, (first, calls), serving_steps(phases), progress)
@@ -117,178 +115,6 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     counts = ", ".join(f"{count} {kind}" for kind, count in profile.counts().items())
     progress.message(f"Read {counts}; found {len(imported.ops.ops)} ops", Level.DETAILED)
     return imported
-
-
-_EMPTY_SHARE, _EMPTY_NS = 0.9, 10_000_000_000
-"""A program may take some seconds before its first event."""
-
-
-_EARLY_NS = 1_000_000
-"""Work that begins longer than this before the call that launched it has a wrong start."""
-_FEW_EARLY = 0.01
-"""If a larger share of the work begins too early, it is the clock of the GPU that is wrong."""
-
-
-_MOST_EARLY = 0.2
-"""If a larger share of the work begins before its launch, the clock of the GPU is behind."""
-
-
-def _repair_clock(profile: Profile, calls: Sequence[Int32]) -> None:
-    """Move all work by the least time after which it begins behind its launch, if most does not."""
-    starts = profile.api_calls.start_ns
-    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
-    if not len(starts):
-        return
-    linked = [
-        (starts[call] - work.start_ns)[call >= 0]
-        for work, call in zip(kinds, calls, strict=True)
-        if len(work)
-    ]
-    early_ns = np.concatenate([np.zeros(0, dtype=np.int64), *linked])
-    behind = early_ns[early_ns > 0]
-    if not len(behind) or len(behind) <= _MOST_EARLY * len(early_ns):
-        return
-    # Single pieces that begin much too early are moved by themselves.
-    shift_ns = int(np.percentile(behind, 100.0 * (1.0 - _FEW_EARLY), method="higher"))
-    for work in kinds:
-        if len(work):
-            work.start_ns, work.end_ns = work.start_ns + shift_ns, work.end_ns + shift_ns
-    text = say(
-        "pieces of GPU work begin before the calls that launched them: the clock of the GPU is "
-        "about {time:.4g} us behind, and its times are moved by that.",
-        time=shift_ns / 1e3,
-    )
-    profile.warnings.append(ProfileWarning(MOVED_CLOCK, text, len(behind)))
-
-
-def _repair_early_work(profile: Profile, calls: Sequence[Int32]) -> bool:
-    """Move single pieces of work that begin long before their launch to it; whether any was.
-
-    CUPTI delivers such records at the start of a session.
-    """
-    count, worst_ns, starts = 0, 0, profile.api_calls.start_ns
-    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
-    for work, call in zip(kinds, calls, strict=True):
-        if not len(work) or not len(starts):
-            continue
-        early_ns = np.where(call >= 0, starts[call] - work.start_ns, 0)
-        early = early_ns > _EARLY_NS
-        found = int(np.count_nonzero(early))
-        if not 0 < found <= max(_FEW_EARLY * len(work), 1):
-            continue
-        count, worst_ns = count + found, max(worst_ns, int(early_ns.max()))
-        length = work.end_ns - work.start_ns
-        work.start_ns = np.where(early, starts[call], work.start_ns)
-        end_ns = np.maximum(work.end_ns, work.start_ns + np.minimum(length, _EARLY_NS))
-        work.end_ns = np.where(early, end_ns, work.end_ns)
-    if count:
-        text = say(
-            "pieces of GPU work begin before the calls that launched them, by up to {time:.4g} ms; "
-            "they are moved to their launch.",
-            time=worst_ns / 1e6,
-        )
-        profile.warnings.append(ProfileWarning("EARLY_WORK", text, count))
-    return bool(count)
-
-
-_FEW_ENDLESS = 3
-"""Single pieces with a wrong end; more of them in a small capture, and its streams overlap."""
-
-
-_OVERLAP_NS = 100_000
-"""Work that goes on longer than this after the next one of its stream began has a wrong end."""
-
-
-def _repair_endless_work(profile: Profile, calls: Sequence[Int32]) -> None:
-    """End single pieces of work that cover whole others of their stream where the next one begins.
-
-    A stream runs its work in order. Neighbors may overlap a little (programmatic dependent launch),
-    and so may the work of one replay of a graph; in 187 captures no piece covers two others.
-    """
-    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
-    start_ns, end_ns, *stream = (
-        np.concatenate([getattr(work, column).astype(np.int64) for work in kinds])
-        for column in ("start_ns", "end_ns", "process", "device", "stream_id")
-    )
-    rows = ordered(*stream, start_ns, end_ns)
-    rows = rows[stream[-1][rows] >= 0]
-    in_stream = [key[rows] for key in stream]
-    call = np.concatenate(calls)[rows]
-    endless, next_ns = _covering(start_ns[rows], end_ns[rows], in_stream, call)
-    is_long = end_ns[rows[endless]] - next_ns > _OVERLAP_NS
-    endless, next_ns = endless[is_long], next_ns[is_long]
-    if not 0 < len(endless) <= max(_FEW_EARLY * len(rows), _FEW_ENDLESS):
-        return
-    last_ns, worst_ns = int(end_ns.max()), int((end_ns[rows[endless]] - next_ns).max())
-    end_ns[rows[endless]] = next_ns
-    for work, ends in zip(kinds, np.split(end_ns, np.cumsum([*map(len, kinds)])), strict=False):
-        work.end_ns = ends
-    if profile.end_ns == last_ns:
-        profile.end_ns = _last_event_ns(profile)
-    text = say(
-        "pieces of GPU work cover whole others of their stream, by up to {time:.4g} ms; they end "
-        "where the next one begins.",
-        time=worst_ns / 1e6,
-    )
-    profile.warnings.append(ProfileWarning("ENDLESS_WORK", text, len(endless)))
-
-
-def _covering(
-    start_ns: Int64, end_ns: Int64, stream: Sequence[Int64], call: Int32
-) -> tuple[Int64, Int64]:
-    """Rows, in order of streams and starts, that cover two others, and when their next begins."""
-    count = len(start_ns)
-    begins_stream, begins_launch = np.ones(count, dtype=bool), np.ones(count, dtype=bool)
-    for key in stream:
-        begins_stream[1:] &= key[1:] == key[:-1]
-    begins_stream[1:] ^= True
-    begins_launch[1:] = begins_stream[1:] | (call[1:] != call[:-1]) | (call[1:] < 0)
-    lane = np.cumsum(begins_stream)
-    # The first piece that another call launched.
-    following = np.append(np.flatnonzero(begins_launch), count)[np.cumsum(begins_launch)]
-
-    def later(column: Int64, places: int) -> Int64:
-        """The value of the piece that comes so many places after the following one."""
-        row = np.minimum(following + places, count - 1)
-        is_there = (following + places < count) & (lane[row] == lane)
-        return np.where(is_there, column[row], np.iinfo(np.int64).max)
-
-    covers = (later(end_ns, 0) < end_ns) & (later(end_ns, 1) < end_ns)
-    # The next ones may have wrong ends, too.
-    covers |= later(start_ns, 3) < end_ns
-    next_ns = later(start_ns, 0)
-    endless = np.flatnonzero(covers & (next_ns > start_ns))
-    return endless, next_ns[endless]
-
-
-def _last_event_ns(profile: Profile) -> int:
-    """When the last event of a profile ends. Unit: ns."""
-    kinds = (profile.ranges, profile.start_end_ranges, profile.api_calls, profile.kernels)
-    others = (profile.copies, profile.sets, profile.graphs, profile.syncs)
-    columns = [*(kind.end_ns for kind in (*kinds, *others)), profile.marks.time_ns]
-    return max(int(column.max(initial=0)) for column in columns)
-
-
-def _first_event_ns(profile: Profile, *, is_moved: bool) -> int:
-    """Where events begin, if nearly all of the capture lies before them; otherwise 0. Unit: ns.
-
-    Such a capture is a part of a longer one that kept its clock, or its clock began with a piece of
-    work that was moved (``is_moved``).
-    """
-    kinds = (profile.ranges, profile.start_end_ranges, profile.api_calls, profile.kernels)
-    others = (profile.copies, profile.sets, profile.graphs, profile.syncs)
-    columns = [*(kind.start_ns for kind in (*kinds, *others)), profile.marks.time_ns]
-    first = min((int(column.min()) for column in columns if len(column)), default=0)
-    if first < max(_EMPTY_SHARE * profile.end_ns, 0 if is_moved else _EMPTY_NS):
-        return 0
-    if is_moved and first < _EMPTY_NS:
-        return first
-    text = say(
-        "The first {seconds:.1f} s of the capture hold no event: iterations begin after them.",
-        seconds=first / 1e9,
-    )
-    profile.warnings.append(ProfileWarning("EVENTS_BEGIN_LATE", text, 1))
-    return first
 
 
 def _prepare(profile: Profile, reading: Reading) -> None:

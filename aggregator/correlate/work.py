@@ -40,7 +40,7 @@ class LaunchIndex:
             # Assignment keeps the last value of an entry, so this keeps the first call.
             self._rows[self._table_key(process, ids)[::-1]] = rows[::-1]
         else:
-            self._keys, first = np.unique(_key(process, ids), return_index=True)
+            self._keys, first = np.unique(call_key(process, ids), return_index=True)
             self._rows = rows[first].astype(np.int32)
 
     def launching_call(self, work: DeviceWork) -> Int32:
@@ -55,7 +55,7 @@ class LaunchIndex:
             known &= key < len(self._rows)
             result[known] = self._rows[key[known]]
             return result
-        key = _key(work.process, ids)
+        key = call_key(work.process, ids)
         found = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         hit = (self._keys[found] == key) & (ids >= 0)
         result[hit] = self._rows[found[hit]]
@@ -65,7 +65,8 @@ class LaunchIndex:
         return process.astype(np.int64) * self._span + (ids - self._low)
 
 
-def _key(process: Int32, correlation_id: Integers) -> Int64:
+def call_key(process: Int32, correlation_id: Integers) -> Int64:
+    """Return a number for each correlation id of a process."""
     # Correlation ids are 32-bit counters, so 40 bits are enough.
     ids = correlation_id.astype(np.int64)
     return (process.astype(np.int64) << 40) | (ids & ((1 << 40) - 1))
@@ -124,25 +125,20 @@ class CorrelatedWork:
 
 
 def launching_calls(profile: Profile) -> list[Int32]:
-    """Row of the API call that launched each kernel, copy, set and graph; -1: not recorded."""
+    """Row of the API call that launched each kernel, copy, set and graph; -1: not recorded.
+
+    Also finds the calls that wait, and those that recorded the events that they wait for.
+    """
     index = LaunchIndex(profile)
-    return [index.launching_call(work) for work in _kinds(profile)]
-
-
-def wait_calls(profile: Profile) -> tuple[Int32, Int32]:
-    """Rows of the API calls that wait and of those that recorded their events; -1: not recorded."""
     waits = profile.waits
-    if not len(waits):
-        return waits.process, waits.process
-    index = LaunchIndex(profile)
     time = np.zeros(len(waits), dtype=np.int64)
-    call, record = (
+    waits.call, waits.record_call = (
         index.launching_call(
             DeviceWork(time, time, waits.device, time, waits.process, correlation_id)
         )
         for correlation_id in (waits.correlation_id, waits.record_id)
     )
-    return call, record
+    return [index.launching_call(work) for work in _kinds(profile)]
 
 
 def _kinds(profile: Profile) -> tuple[DeviceWork, ...]:

@@ -35,6 +35,7 @@ from aggregator.importing.key_nodes import (
     overhead_calls,
     step_of_instances,
 )
+from aggregator.importing.limits import find_limits
 from aggregator.importing.markers import markers_before_calls
 from aggregator.importing.modes import Reading, choose_mode
 from aggregator.importing.named_ranges import (
@@ -78,6 +79,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
         lambda: choose_mode(profile, mode), lambda: launching_calls(profile)
     )
     is_moved = repair_order(profile, calls)
+    find_limits(profile, calls)
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
     if profile.reference.bare.median_ns is not None:

@@ -68,6 +68,7 @@ def rollup_inputs(data: ImportedProfile) -> tuple[RollupInput, ...]:
         first_ns=data.first_ns,
         marked_until_ns=data.marked_until_ns,
         gaps_ns=profile.recorded_part.gaps_ns,
+        missing_ns=profile.missing_ns,
         is_part=profile.recorded_part.is_part,
         last_ns=_end_of_profile(profile),
         are_ranks=are_ranks(profile),

@@ -108,6 +108,8 @@ class RollupInput:
     marked_until_ns: int = 0
     # Starts and ends of the times in which nothing was recorded, shape (n, 2). Unit: ns.
     gaps_ns: Int64 = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    # When launches were whose kernels are not in the capture, in order. Unit: ns.
+    missing_ns: Int64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     is_part: bool = False  # Whether the program went on after what was recorded.
     are_ranks: bool = True  # Whether the processes are ranks of one job.
     phases: PhaseColumns = field(default_factory=PhaseColumns)  # Prefill, decode and so on.

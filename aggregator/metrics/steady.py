@@ -80,7 +80,8 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
 
     A step is typical if its time and its number of kernels are close to those of the median step.
     The range reaches from the first run of typical steps to the last typical step; what lies
-    between, such as a validation, belongs to it. Steps with markers do not, if enough have none.
+    between, such as a validation, belongs to it. Steps with markers do not, if enough have none,
+    and steps whose kernels are not all in the capture are not typical.
     """
     iterations = window.iterations
     if not iterations.has_key_node:
@@ -94,6 +95,7 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
         return SteadyRange(-1, -1, text)
     kernels = np.diff(window.row_bounds(data.kernels.api_start_ns))[1:]
     typical = _is_typical(iterations.length_ns[1:], kernels) & ~iterations.is_between[1:]
+    typical &= ~_lacks_work(data, iterations.edges_ns[1:])
     marked = int(np.searchsorted(iterations.start_ns[1:], data.marked_until_ns))
     if typical[marked:].sum() >= MIN_STEPS:
         typical[:marked] = False  # Markers slow them down; the later ones have none.
@@ -112,6 +114,12 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
     length_ns = np.where(iterations.is_between, 0, iterations.length_ns)
     end = say("the recorded window") if data.is_part else say("the program")
     return SteadyRange(first, last, _note(length_ns, first, last, end, is_marked=is_marked))
+
+
+def _lacks_work(data: RollupInput, edges_ns: Int64) -> Bool:
+    """Mask of the steps of whose launches some have no kernel in the capture."""
+    counts: Int64 = np.diff(np.searchsorted(data.missing_ns, edges_ns))
+    return counts > 0
 
 
 def _pauses(data: RollupInput, edges_ns: Int64) -> Bool:

@@ -120,6 +120,10 @@ class MemoryOps(DeviceWork):
     host_kind: Int64 = field(default_factory=empty_i64)
 
 
+ABSENT_RECORD = -2
+"""Record of an event that is not in the capture."""
+
+
 @dataclass
 class Waits:
     """Calls that wait, or that make a stream wait, for a stream or an event."""
@@ -129,10 +133,15 @@ class Waits:
     device: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.devices``.
     # Stream that waits or is waited for; -1: none, or all of the GPU.
     stream_id: Int64 = field(default_factory=empty_i64)
-    # Correlation id of the call that recorded the event; -1: no event, or not recorded.
+    # Correlation id of the call that recorded the event; -1: no event, or not recorded;
+    # ``ABSENT_RECORD``.
     record_id: Int64 = field(default_factory=empty_i64)
     # Stream in which it was recorded; -1: no event, or not recorded.
     record_stream_id: Int64 = field(default_factory=empty_i64)
+    # Rows of ``Profile.api_calls``, once they are linked: of the call, and of the one that recorded
+    # the event; -1: not recorded.
+    call: Int32 = field(default_factory=empty_i32)
+    record_call: Int32 = field(default_factory=empty_i32)
 
     def __len__(self) -> int:
         return len(self.correlation_id)
@@ -332,6 +341,8 @@ class Profile:
     # Starts and ends of the times without markers by process, where their steps got names from
     # others. Unit: ns.
     unmarked: dict[int, Int64] = field(default_factory=dict)
+    # When the calls were made whose kernels are not in the capture, in order. Unit: ns.
+    missing_ns: Int64 = field(default_factory=empty_i64)
     # Starts and ends of ranges before each call of CUDA, in order of start; empty: not needed.
     call_markers: Int64 = field(default_factory=empty_i64)
     warnings: list[ProfileWarning] = field(default_factory=list)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aggregator.correlate.work import wait_calls
 from aggregator.dldb.rows.corrected import marker_tables
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables
 from aggregator.dldb.rows.counters import counter_tables
@@ -286,7 +285,7 @@ def _memory_ops(data: ImportedProfile) -> Table:
 def _device_waits(data: ImportedProfile) -> Table:
     """Waits whose calls are known; the times of the calls refer to rows of ``api_calls``."""
     waits, calls = data.profile.waits, data.profile.api_calls
-    call, record = wait_calls(data.profile)
+    call, record = waits.call, waits.record_call
     known = np.flatnonzero(call >= 0)
     start = calls.start_ns[call[known]]
     ago = np.where(record[known] >= 0, start - calls.start_ns[record[known]], -1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aggregator.profile.profile import BlockingStreams, DeviceWork, Waits
+from aggregator.profile.profile import ABSENT_RECORD, BlockingStreams, DeviceWork, Waits
 from aggregator.sources.arrow_columns import arrow_connection, integers
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.schema import PID_SHIFT, Schema
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NOT_SET = (1 << 32) - 1
 """CUPTI's value of an id that does not apply."""
+_NEVER_RECORDED = 0
+"""Its number of the record of an event that was not recorded before: waiting for it is no wait."""
 _NEEDED = {"correlationId", "eventSyncId", "streamId", "globalPid"}
 _ID_BITS = 40
 
@@ -30,17 +32,17 @@ def read_waits(schema: Schema, event: Integers, syncs: DeviceWork, process_keys:
         process_keys: Process part of the ids of each row of the profile's processes.
     """
     wanted = event.astype(np.int64)
-    record = np.full(len(syncs), -1, dtype=np.int64)
-    stream = record.copy()
+    is_event = (wanted > _NEVER_RECORDED) & (wanted != NOT_SET)
+    stream = np.full(len(syncs), -1, dtype=np.int64)
+    record = np.where(is_event, ABSENT_RECORD, stream)
     if len(syncs) and schema.columns(names.EVENTS) >= _NEEDED:
         pid, recorded, record_id, record_stream = _read_events(schema)
         row = np.searchsorted(process_keys, pid >> PID_SHIFT)
         key, order = np.unique(row << _ID_BITS | recorded, return_index=True)
         own = syncs.process.astype(np.int64) << _ID_BITS | wanted
         place = np.minimum(np.searchsorted(key, own), max(len(key) - 1, 0))
-        is_event = (wanted >= 0) & (wanted != NOT_SET)
         if len(key):
-            found = is_event & (key[place] == own)
+            found = (wanted >= 0) & (wanted != NOT_SET) & (key[place] == own)
             record[found] = record_id[order[place[found]]]
             stream[found] = record_stream[order[place[found]]]
     waited = syncs.stream_id.astype(np.int64)

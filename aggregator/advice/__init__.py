@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from aggregator.advice import (
     batch_size,
     checkpointing,
@@ -47,6 +45,7 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import (
     ALL_RANKS,
     MIN_GAIN_PCT,
+    MOST_CERTAIN,
     Answer,
     Certainty,
     Finding,
@@ -55,8 +54,6 @@ from aggregator.advice.finding import (
     Unknown,
 )
 from aggregator.advice.verdict import duration_text
-from aggregator.events.steps import typical_step
-from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.texts import Text, say
 
 
@@ -124,7 +121,7 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     asked = [module for module in ADVISERS if not single or module.NAME not in _OF_STEPS]
     answers = [adviser.advise(facts) for adviser in asked]
     rated = [_rated(facts, answer) for answer in answers if isinstance(answer, Finding)]
-    found = {finding.advice: finding for finding in rated if _matters(finding)}
+    found = {finding.advice: finding for finding in rated if _matters(facts, finding)}
     kept = [
         _without_promise(facts, finding) if is_unproven(facts, finding) else finding
         for finding in found.values()
@@ -207,57 +204,70 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
 
     Nothing that depends on uncertain steps is certain itself.
     """
+    finding = replace(finding, certainty=_certainty(facts, finding))
     if finding.gain_pct is None:
         return finding
     finding = _of_faster_ranks(facts, replace(finding, gain_source=GainSource.ESTIMATE))
-    profile, step_ns = facts.trusted_replay, facts.step_ns
+    step_ns, known_ns, is_replayed = facts.step_ns, None, False
     if facts.trusted_correction is not None and facts.corrected_idle_pct is not None:
-        profile = facts.trusted_correction
-        finding = _of_bare_step(finding, step_ns, profile, facts.corrected_idle_pct)
-        step_ns = float(profile.measured_ns.mean())
-    predicted = None
-    if profile is not None and finding.remedy is not None:
-        step_ns = typical_ns(facts, step_ns, profile)
-        predicted = profile.predict(finding.remedy.changes)
-        is_corrected = profile is facts.trusted_correction
-        source = GainSource.CORRECTED if is_corrected else GainSource.REPLAY
-        finding = _replayed(profile, finding, predicted, source)
-    certainty = finding.certainty
-    if facts.steps.is_single or not facts.is_sure_of_steps:
-        certainty = certainty.downgraded
-    finding = replace(finding, certainty=certainty, is_of_host=finding.advice in OF_THE_HOST)
+        step_ns = float(facts.trusted_correction.measured_ns.mean())
+        finding = _of_bare_step(
+            finding, facts.step_ns / max(step_ns, 1.0), facts.corrected_idle_pct
+        )
+    if facts.scale is not None and facts.replay is not None and finding.remedy is not None:
+        is_replayed = True
+        only = None if finding.remedy.is_of_all_steps else facts.replayed_window
+        predicted = facts.replay.predict(finding.remedy.changes, only)
+        finding = _replayed(
+            finding,
+            max(facts.scale.saved_share(facts.replay, predicted, only), 0.0),
+            is_bound=predicted.is_bound,
+            is_corrected=facts.scale.is_corrected,
+        )
+        step_ns = float(facts.scale.typical_ns(facts.replay.measured_ns))
+        known_ns = float(facts.scale.saving_ns(facts.replay, predicted, only) or 0)
+    finding = replace(finding, is_of_host=finding.advice in OF_THE_HOST)
     if finding.is_per_sample:
         return finding
-    return _within_step(facts, finding, step_ns, predicted)
+    saved_ns = (finding.gain_pct or 0.0) / 100.0 * step_ns
+    return _within_step(facts, finding, saved_ns, known_ns, is_replayed=is_replayed)
+
+
+def _certainty(facts: Facts, finding: Finding) -> Certainty:
+    """What its class may say; less of a guess, and of steps that are uncertain."""
+    most = Certainty.POSSIBLE if finding.is_guess else MOST_CERTAIN[finding.advice]
+    is_uncertain = facts.steps.is_single or not facts.is_sure_of_steps
+    return most.downgraded if is_uncertain and finding.gain_pct is not None else most
 
 
 def _within_step(
-    facts: Facts, finding: Finding, step_ns: float, predicted: Prediction | None
+    facts: Facts, finding: Finding, saved_ns: float, known_ns: float | None, *, is_replayed: bool
 ) -> Finding:
     """The finding with its gain in ns, which is never more than the step has to save.
 
     What is saved on the CPU is bounded by the idle time of the GPU in the step without profiling;
-    what is saved on the GPU by what the GPU runs less.
+    what is saved on the GPU by the GPU's work.
+
+    Args:
+        facts: The facts.
+        finding: The finding, with what the step as replayed or estimated saves.
+        saved_ns: The same as a time.
+        known_ns: What a what-if of its remedy saves; None: it was not replayed.
+        is_replayed: Whether its remedy was replayed.
     """
-    saved_ns = (finding.gain_pct or 0.0) / 100.0 * step_ns
-    bare_ns = facts.bare_step_ns
-    whole_ns = step_ns
-    if bare_ns is not None and facts.trusted_correction is None and not facts.steps.is_single:
-        whole_ns = float(bare_ns)
-    most_ns = whole_ns
+    bare_ns = None if facts.steps.is_single else facts.bare_step_ns
+    whole_ns = float(bare_ns or facts.typical_step_ns)
+    most_ns = whole_ns if known_ns is None else min(known_ns, whole_ns)
     if finding.advice in OF_THE_HOST or finding.advice == input_bound.NAME:
-        most_ns = max(whole_ns - facts.gpu_work_ns, 0.0)
-    elif finding.advice not in _OF_UNEVEN_STEPS:
-        most_ns = facts.gpu_work_ns
-        if predicted is not None and predicted.gpu_saved_ns is not None:
-            idle_ns = 0.0 if bare_ns is None else max(whole_ns - facts.gpu_work_ns, 0.0)
-            most_ns = min(most_ns, float(predicted.gpu_saved_ns)) + idle_ns
-    kept_ns = min(saved_ns, most_ns, whole_ns)
+        most_ns = min(most_ns, max(whole_ns - facts.gpu_work_ns, 0.0))
+    elif known_ns is None and finding.advice not in _OF_UNEVEN_STEPS:
+        most_ns = min(most_ns, facts.gpu_work_ns)
+    kept_ns = min(saved_ns, most_ns)
     gain_pct = 100.0 * kept_ns / max(whole_ns, 1.0)
     if bare_ns is None and gain_pct < MIN_GAIN_PCT <= (finding.gain_pct or 0.0):
         return replace(finding, is_of_host=True)
     reasoning = finding.reasoning
-    if predicted is not None and finding.remedy is not None:
+    if is_replayed:
         reasoning = _reasoning(facts, finding, saved_ns, kept_ns, whole_ns)
     return replace(
         finding,
@@ -272,10 +282,9 @@ def _reasoning(
 ) -> Text:
     """How a replay and the bounds of the step gave the gain."""
     remedy = finding.remedy
-    profile = facts.trusted_correction or facts.trusted_replay
     gain_pct = 100.0 * kept_ns / max(step_ns, 1.0)
     values: dict[str, Any] = {
-        "count": 0 if profile is None else len(profile.steps.number),
+        "count": _num_replayed(facts, finding),
         "what": "" if remedy is None else remedy.what,
         "gain": gain_pct,
         "saved": f"{kept_ns / 1e6:.3g}",
@@ -287,7 +296,7 @@ def _reasoning(
             "of a step count ({gain:.1f}%): the rest is time of the CPU, which profiling lengthens",
             **values,
         )
-    if profile is facts.trusted_correction:
+    if facts.scale is not None and facts.scale.is_corrected:
         return say(
             "{count} steps were replayed {what}, and without the costs of profiling: they take "
             "{gain:.1f}% less time, {saved} of the {step} ms of a step",
@@ -307,6 +316,15 @@ def _reasoning(
         "{step} ms of a step",
         **values,
     )
+
+
+def _num_replayed(facts: Facts, finding: Finding) -> int:
+    remedy = finding.remedy
+    if facts.replay is None or remedy is None:
+        return 0
+    if remedy.is_of_all_steps:
+        return len(facts.replay.steps.number)
+    return int(facts.replayed_window.sum())
 
 
 _SAME_GAIN = 0.005
@@ -355,16 +373,19 @@ _OF_IDLE_TIME = frozenset(
 """Advisers that save idle time of the GPU."""
 
 
-def _of_bare_step(
-    finding: Finding, step_ns: float, profile: ReplayedProfile, idle_pct: float
-) -> Finding:
-    """The estimate as a share of the step without profiling, whose idle time is shorter."""
+def _of_bare_step(finding: Finding, ratio: float, idle_pct: float) -> Finding:
+    """The estimate as a share of the step without profiling, whose idle time is shorter.
+
+    Args:
+        finding: The finding with its estimate.
+        ratio: The step as profiled by the step without profiling.
+        idle_pct: Share of the latter in which the GPU is idle. Unit: percent.
+    """
     gain_pct = finding.gain_pct or 0.0
     if finding.advice in _OF_IDLE_TIME:
         return replace(finding, gain_pct=min(gain_pct, idle_pct))
     if finding.is_per_sample:
         return finding
-    ratio = step_ns / max(float(profile.measured_ns.mean()), 1.0)
     return replace(finding, gain_pct=min(gain_pct * max(ratio, 1.0), 100.0))
 
 
@@ -372,38 +393,33 @@ OTHER_LIMIT_PCT = 10.0
 """A replay that saves less than the estimate by more than this says why. Unit: points."""
 
 
-def typical_ns(facts: Facts, mean_ns: float, profile: ReplayedProfile) -> float:
-    """The typical step of a replay or of the facts, as in the first lines of the results."""
-    if profile is facts.trusted_correction:
-        return float(facts.bare_step_ns or typical_step(profile.measured_ns).ns)
-    return mean_ns if facts.steps.is_single else facts.typical_step_ns
+def _replayed(finding: Finding, share: float, *, is_bound: bool, is_corrected: bool) -> Finding:
+    """The finding with the gain that a replay of its remedy shows, as a part of the step.
 
-
-def _replayed(
-    profile: ReplayedProfile, finding: Finding, predicted: Prediction, source: GainSource
-) -> Finding:
-    """The finding with the gain that a replay of its remedy shows, as a part of the step."""
-    now = int(np.mean(profile.replayed_ns))
+    Where other kernels would run, a fix may save less.
+    """
+    is_sure = finding.certainty is Certainty.SURE
     return replace(
         finding,
-        gain_pct=100.0 * max(now - predicted.mean_step_ns, 0) / max(now, 1),
-        gain_source=source,
+        gain_pct=100.0 * share,
+        gain_source=GainSource.CORRECTED if is_corrected else GainSource.REPLAY,
         estimate_pct=finding.gain_pct,
-        certainty=_of_bound(finding.certainty) if predicted.is_bound else finding.certainty,
+        certainty=Certainty.LIKELY if is_sure and is_bound else finding.certainty,
     )
-
-
-def _of_bound(certainty: Certainty) -> Certainty:
-    """Other kernels would run: a fix may save less."""
-    return Certainty.LIKELY if certainty is Certainty.SURE else certainty
 
 
 _RANK = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
 
 
-def _matters(finding: Finding) -> bool:
-    """Whether it saves enough, or would if nothing else limited the step."""
+def _matters(facts: Facts, finding: Finding) -> bool:
+    """Whether it saves enough, or would if nothing else limited the step.
+
+    Of what promises nothing the estimate counts, too: what limits the profiled step may be the
+    profiler.
+    """
     if finding.gain_pct is None or finding.gain_pct >= MIN_GAIN_PCT:
+        return True
+    if is_unproven(facts, finding) and (finding.estimate_pct or 0.0) >= MIN_GAIN_PCT:
         return True
     return _is_limited(finding.estimate_pct, finding.gain_pct)
 

@@ -8,7 +8,6 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import (
     MEDIUM_GAIN_PCT,
     Answer,
-    Certainty,
     Finding,
     Item,
     Proof,
@@ -64,7 +63,6 @@ def advise(facts: Facts) -> Answer:
             "for launches, while the busy time grows with the batch",
             factor=factor,
         ),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch, TensorFlow",
         needs=say("A run with the larger batch, to see whether it fits and what it changes"),
         evidence=(Item("setting", f"batch_size={batch}"),) if batch else (),

@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Remedy, Unknown
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
@@ -59,7 +59,6 @@ def advise(facts: Facts) -> Answer:
             "The time of the kernels that are run again, for the share of the time that is limited "
             "by the GPU, and of the gaps before their late launches"
         ),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch",
         needs=say("A run without it, to see whether the activations fit in memory"),
         **kernel_evidence(facts, rows),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aggregator.advice.dlprof.pytorch import is_convolution
 from aggregator.advice.evidence import kernel_items, ops_link, setting_items, setting_proof
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Remedy, Unknown
+from aggregator.advice.finding import Answer, Finding, Remedy, Unknown
 from aggregator.advice.matmul import products
 from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
@@ -52,7 +52,6 @@ def advise(facts: Facts) -> Answer:
             "10% of their time, for the share of the time that is limited by the GPU. This "
             "is a rule of thumb: the real gain may be zero or much larger"
         ),
-        certainty=Certainty.POSSIBLE,
         frameworks="PyTorch",
         needs=say("A run with the search enabled"),
         evidence=(*kernel_items(facts, rows), *setting_items(facts, "cudnn_benchmark")),

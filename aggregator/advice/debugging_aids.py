@@ -5,7 +5,7 @@ from __future__ import annotations
 from aggregator.advice.dlprof.pytorch import SLOW_SETTINGS
 from aggregator.advice.evidence import setting_items, setting_proof
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Severity
+from aggregator.advice.finding import Answer, Finding, Severity
 from aggregator.texts import say
 
 NAME = "debugging_aids"
@@ -31,7 +31,6 @@ def advise(facts: Facts) -> Answer:
             "A profile does not show their cost: they record stack traces and check every "
             "gradient, which waits for the GPU"
         ),
-        certainty=Certainty.SURE,
         frameworks="PyTorch",
         needs=say("A run without them, to measure their cost"),
         evidence=setting_items(facts, *found),

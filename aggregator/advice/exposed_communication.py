@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.advice.evidence import gpu_item, kernel_evidence
 from aggregator.advice.facts import Facts, Gpu
-from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import Answer, Finding, Remedy
 from aggregator.profile.arrays import Bool
 from aggregator.profile.intervals import flatten, union_of
 from aggregator.replay.communication import overlap_communication
@@ -52,13 +52,15 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         remedy=Remedy(
-            say("with the communication beside the computation"), (overlap_communication,)
+            say("with the communication beside the computation"),
+            (overlap_communication,),
+            is_of_all_steps=True,
         ),
         gain_pct=share,
         problem=_problem(facts, share, is_known=is_known),
         recommendation=_recommendation(facts, rows),
         reasoning=_reasoning(is_known=is_known),
-        certainty=Certainty.LIKELY if is_known else Certainty.POSSIBLE,
+        is_guess=not is_known,
         needs=None
         if is_known
         else say("The collectives of all ranks, to see how much of it is waiting for other ranks"),

@@ -24,6 +24,7 @@ from aggregator.profile.profile import SourceFormat
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import Select, work_at
 from aggregator.replay.corrected import busy_ns
+from aggregator.replay.scale import StepScale
 from aggregator.replay.slow_ranks import RankGains
 from aggregator.texts import Text, say
 
@@ -143,6 +144,7 @@ class Facts:
     replayed: ReplayedProfile | None = None  # Replay of some of the steps; None: there is none.
     # The same without the costs of profiling; None: it is not known what the steps take then.
     corrected: ReplayedProfile | None = None
+    scale: StepScale | None = None  # What times of ``replay`` are of the step; None: no replay.
     # Median step without profiling, as measured or given by the user; None: unknown. Unit: ns.
     bare_step_ns: int | None = None
 
@@ -249,6 +251,18 @@ class Facts:
     def trusted_correction(self) -> ReplayedProfile | None:
         """The replay without the costs of profiling, unless its confidence is low."""
         return None if self.trusted_replay is None else self.corrected
+
+    @property
+    def replay(self) -> ReplayedProfile | None:
+        """The replay for savings: without the costs of profiling, if they are known."""
+        return self.trusted_correction or self.trusted_replay
+
+    @property
+    def replayed_window(self) -> Bool:
+        """Which of the replayed steps are in the window."""
+        number = np.zeros(0, dtype=np.int64) if self.replay is None else self.replay.steps.number
+        inside: Bool = (number >= self.steps.first) & (number <= self.steps.last)
+        return inside
 
     @cached_property
     def gpu_work_ns(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Remedy, Unknown
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.advice.matmul import (
     HALF_CAPABILITY,
     HALF_OVER_FP32,
@@ -61,7 +61,6 @@ def advise(facts: Facts) -> Answer:
             "the time that is limited by the GPU; the ratios of the peaks are 15 and 2. "
             "Other kernels become faster too, because they move half the bytes"
         ),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch, TensorFlow",
         needs=say("A run in 16 bits, to check the accuracy"),
         **kernel_evidence(facts, rows),

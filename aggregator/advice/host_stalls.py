@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import LATE, gaps_proof, op_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import Answer, Finding, Remedy
 from aggregator.advice.input_bound import loading_in_gaps
 from aggregator.advice.launch_bound import MAX_GAP_NS
 from aggregator.profile.arrays import Bool
@@ -47,7 +47,6 @@ def advise(facts: Facts) -> Answer:
             "Gaps of more than 1 ms before work that was launched when the GPU had no work "
             "left; gaps that a data loader's range covers by half or more are not counted"
         ),
-        certainty=Certainty.LIKELY,
         needs=_needs(facts),
         evidence=op_items(facts, waited, facts.gap_ns),
         proof=gaps_proof(facts, waited, _condition(facts), "waiting_ns"),

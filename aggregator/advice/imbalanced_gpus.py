@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.advice.evidence import gpu_item, launched
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Link, Proof, View
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Link, Proof, View
 from aggregator.texts import say
 
 NAME = "imbalanced_gpus"
@@ -40,7 +40,6 @@ def advise(facts: Facts) -> Answer:
             "The time that the busiest GPU computes longer than the mean of all GPUs, "
             "without collectives: with equal work the step is shorter by this"
         ),
-        certainty=Certainty.LIKELY,
         evidence=tuple(gpu_item(gpu.device, gpu.name, time[gpu.device]) for gpu in facts.gpus),
         proof=Proof(
             "SELECT coalesce(sum(kernel_duration), 0) AS kernel_time_ns FROM view_kernel_launches"

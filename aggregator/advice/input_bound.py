@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.advice.evidence import gpu_work, quoted, setting_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Proof, Remedy, Unknown
+from aggregator.advice.finding import Answer, Finding, Proof, Remedy, Unknown
 from aggregator.profile.arrays import Int64
 from aggregator.replay.loading import data_ready
 from aggregator.texts import Text, say
@@ -54,7 +54,7 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
-        remedy=Remedy(say("with every batch ready in time"), (data_ready,)),
+        remedy=Remedy(say("with every batch ready in time"), (data_ready,), is_of_all_steps=True),
         gain_pct=share,
         problem=say(
             "The GPU waits {share:.0f}% of {span} for the next batch of the data loader",
@@ -66,7 +66,6 @@ def advise(facts: Facts) -> Answer:
             "Time in which no GPU work ran while a data loader range was open; all of it is "
             "saved if batches are ready in time"
         ),
-        certainty=Certainty.SURE,
         frameworks="PyTorch",
         evidence=setting_items(facts, "num_workers", "prefetch_factor"),
         proof=_proof(facts, total),

@@ -7,7 +7,7 @@ import numpy as np
 from aggregator.advice import imbalanced_gpus
 from aggregator.advice.evidence import gpu_item
 from aggregator.advice.facts import Facts, RankWait
-from aggregator.advice.finding import ALL_RANKS, Answer, Certainty, Finding, Item, Proof
+from aggregator.advice.finding import ALL_RANKS, Answer, Finding, Item, Proof
 from aggregator.texts import Text, say
 
 NAME = "late_ranks"
@@ -37,7 +37,7 @@ def advise(facts: Facts) -> Answer:
             "For each collective, the time between its start on a rank and its start on the last "
             "rank; all of it is saved if the ranks enter it at the same time"
         ),
-        certainty=Certainty.LIKELY if is_named else Certainty.POSSIBLE,
+        is_guess=not is_named,
         evidence=_evidence(facts),
         faster_rank=late.rank if is_named else ALL_RANKS,
         proof=Proof(

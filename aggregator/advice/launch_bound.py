@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.advice.evidence import LATE, gaps_proof, op_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Item, Remedy
+from aggregator.advice.finding import Answer, Finding, Item, Remedy
 from aggregator.replay.changes import launch_once
 from aggregator.texts import Text, say
 
@@ -48,7 +48,11 @@ def advise(facts: Facts) -> Answer:
     launches = int((facts.launched & here).sum()) // facts.steps.count
     return Finding(
         advice=NAME,
-        remedy=Remedy(say("with one launch for the work of a step"), (launch_once(MAX_GAP_NS),)),
+        remedy=Remedy(
+            say("with one launch for the work of a step"),
+            (launch_once(MAX_GAP_NS),),
+            is_of_all_steps=True,
+        ),
         gain_pct=facts.gpu_share_pct(gpu, max(total - GRAPH_GAP_NS * gaps, 0)),
         problem=_problem(gpu.device, launches, profiled, bare),
         recommendation=_recommendation(facts),
@@ -57,7 +61,6 @@ def advise(facts: Facts) -> Answer:
             "left, minus 1.3 us for each, which remain in a CUDA graph. Tracing and markers "
             "slow down launching, so the time is shorter without them"
         ),
-        certainty=Certainty.LIKELY,
         evidence=(
             *op_items(facts, waited, facts.gap_ns),
             Item("gap", "median gap", int(np.median(facts.gap_ns[waited])), gaps),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy
 from aggregator.kernels.names import LAYOUT_CONVERSION
 from aggregator.replay.changes import channels_last
 from aggregator.texts import say
@@ -28,7 +28,9 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         remedy=Remedy(
-            say("without these conversions, with faster batch normalization"), (channels_last,)
+            say("without these conversions, with faster batch normalization"),
+            (channels_last,),
+            is_of_all_steps=True,
         ),
         gain_pct=gain,
         problem=say(
@@ -46,7 +48,6 @@ def advise(facts: Facts) -> Answer:
             "Other kernels become faster too",
             ratio=100.0 * facts.gpu_bound_ratio,
         ),
-        certainty=Certainty.SURE,
         frameworks="PyTorch, TensorFlow",
         **kernel_evidence(facts, rows),
     )

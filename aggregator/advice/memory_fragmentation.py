@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Item, Proof, Severity
+from aggregator.advice.finding import Answer, Finding, Item, Proof, Severity
 from aggregator.advice.recorded_memory import GIB, RecordedMemory, size_text
 from aggregator.texts import say
 
@@ -35,7 +35,6 @@ def advise(facts: Facts) -> Answer:
             "pad batches to few lengths"
         ),
         reasoning=say("The most that was reserved, minus the most that was used at once"),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch",
         evidence=(Item("gpu", f"GPU {memory.device}: {size_text(waste)} ({_pct(waste, memory)})"),),
         severity=Severity.HIGH if memory.failures else Severity.MEDIUM,

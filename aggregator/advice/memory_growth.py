@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Item, Proof, Severity
+from aggregator.advice.finding import Answer, Finding, Item, Proof, Severity
 from aggregator.advice.recorded_memory import MIB, size_text
 from aggregator.texts import say
 
@@ -46,7 +46,6 @@ def advise(facts: Facts) -> Answer:
         )
         if left is not None
         else say("How much memory the GPU has is unknown"),
-        certainty=Certainty.SURE,
         frameworks="PyTorch",
         evidence=tuple(
             Item("setting", f"{name}: {size_text(size)}", count=steps)

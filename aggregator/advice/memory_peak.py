@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Item, Proof, Severity
+from aggregator.advice.finding import Answer, Finding, Item, Proof, Severity
 from aggregator.advice.recorded_memory import RecordedMemory, size_text
 from aggregator.texts import Text, say
 
@@ -38,7 +38,6 @@ def advise(facts: Facts) -> Answer:
             "The recorded allocations, replayed with other sizes and lifetimes; a run that failed "
             "shows the peak up to its failure only"
         ),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch",
         evidence=tuple(
             Item("setting", f"{name}: {size_text(after)}") for name, after in memory.changes

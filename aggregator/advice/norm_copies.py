@@ -6,7 +6,7 @@ import re
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import Answer, Finding, Remedy
 from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
@@ -46,7 +46,6 @@ def advise(facts: Facts) -> Answer:
             "{ratio:.0f}% of the kernel time was in kernels that waited in a queue",
             ratio=100.0 * facts.gpu_bound_ratio,
         ),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch",
         **kernel_evidence(facts, rows),
     )

@@ -9,7 +9,6 @@ from aggregator.advice.facts import DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, Fa
 from aggregator.advice.finding import (
     MIN_GAIN_PCT,
     Answer,
-    Certainty,
     Finding,
     Proof,
     Remedy,
@@ -70,7 +69,6 @@ def advise(facts: Facts) -> Answer:
             "that a copy of the same size takes from pinned memory at {speed:.0f} GB/s",
             speed=_pinned_speed(facts) / 1e9,
         ),
-        certainty=Certainty.LIKELY,
         evidence=(*op_items(facts, rows, exposed), *setting_items(facts, "pin_memory")),
         proof=copies_proof(facts, rows, "host_memory = 'pageable'"),
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy
 from aggregator.profile.arrays import Bool, distinct
 from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
@@ -50,7 +50,6 @@ def advise(facts: Facts) -> Answer:
             "80% of the time of these kernels, for the share of the time that is limited by the "
             "GPU, and of the gaps before their late launches"
         ),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch",
         **kernel_evidence(facts, rows),
     )

@@ -19,7 +19,7 @@ from aggregator.profile.arrays import Bool, distinct
 from aggregator.profile.intervals import Flattened, flatten, union_of
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.rank_report import read_kernel_iterations, read_rank_gains
-from aggregator.replay.reader import read_few_steps
+from aggregator.replay.reader import read_replayed, read_window
 
 _UNCERTAIN = frozenset({"medium", "low"})  # Confidence in the choice of the key node.
 WAITING_CALLS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
@@ -69,7 +69,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         and not (store.lost_records or several),
         rank_waits=_rank_waits(store, aggr, steps),
         has_several_loops=several,
-        replayed=_replayed(store, aggr, steps),
+        replayed=_replayed(store, aggr, steps, len(work)),
         bare_step_ns=read_bare_step(store, aggr),
     )
     if steps.is_single or late_ranks.waiting_pct(facts) < late_ranks.MIN_SHARE_PCT:
@@ -78,14 +78,21 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
     return replace(facts, rank_gains=read_rank_gains(store, aggr))
 
 
-def _replayed(store: EventStore, aggr: int, steps: Steps) -> ReplayedProfile | None:
-    """Replay of a few steps; None: there are none, or they cannot be replayed."""
+MOST_REPLAYED = 2_000_000
+"""With more work than this in all steady steps, those of the window are replayed."""
+
+
+def _replayed(
+    store: EventStore, aggr: int, steps: Steps, window_work: int
+) -> ReplayedProfile | None:
+    """Replay of the steady steps; None: there are none, or they cannot be replayed."""
     if steps.is_single:
         return None
     try:
+        if window_work * len(steps.number) <= MOST_REPLAYED * steps.count:
+            return read_replayed(store, aggr)
         number = steps.number
-        inside = (number >= steps.first) & (number <= steps.last)
-        return read_few_steps(store, aggr, number[inside])
+        return read_window(store, aggr, number[(number >= steps.first) & (number <= steps.last)])
     except ReplayError:
         return None
 

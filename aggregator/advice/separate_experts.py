@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy
 from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
@@ -57,7 +57,6 @@ def advise(facts: Facts) -> Answer:
             "60% of the time of the experts' kernels and of the gaps before their late launches: "
             "small products leave most of the GPU idle"
         ),
-        certainty=Certainty.POSSIBLE,
         frameworks="PyTorch",
         needs=say("A run with grouped products"),
         **kernel_evidence(facts, rows),

@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.advice.evidence import MAX_ITEMS, iteration_item, quoted
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Link, Proof, View
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Link, Proof, View
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.texts import Text, say
 
@@ -54,7 +54,6 @@ def advise(facts: Facts) -> Answer:
             "the time of all steady steps",
             median=median / 1e6,
         ),
-        certainty=Certainty.SURE,
         evidence=tuple(
             iteration_item(int(steps.number[row]), int(steps.length_ns[row])) for row in worst
         ),

@@ -9,7 +9,6 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import (
     MIN_GAIN_PCT,
     Answer,
-    Certainty,
     Finding,
     Proof,
     Remedy,
@@ -63,7 +62,9 @@ def advise(facts: Facts) -> Answer:
     everything = np.ones(len(length), dtype=bool)
     return Finding(
         advice=NAME,
-        remedy=Remedy(say("in which no call waits for the GPU"), (no_synchronization(),)),
+        remedy=Remedy(
+            say("in which no call waits for the GPU"), (no_synchronization(),), is_of_all_steps=True
+        ),
         gain_pct=gain,
         problem=say(
             "Calls wait until the GPU has finished, {count:.0f} per step; the GPU is then "
@@ -78,7 +79,6 @@ def advise(facts: Facts) -> Answer:
             "For each wait, the shorter of its duration and the idle time of the GPU until "
             "the next wait: the CPU could have launched work during that time"
         ),
-        certainty=Certainty.LIKELY,
         evidence=call_items(facts, everything, cost),
         proof=_proof(facts, int(length.sum())),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import kernel_items, kernels_proof, op_items, ops_link
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy
 from aggregator.advice.matmul import HALF_OVER_FP32, in_half, on_fp32_units
 from aggregator.replay.changes import speed_up_rows
 from aggregator.texts import say
@@ -42,7 +42,6 @@ def advise(facts: Facts) -> Answer:
             "These kernels in 1/6 of their time, for the share of the time that is limited "
             "by the GPU; the ratio of the peaks is 15"
         ),
-        certainty=Certainty.SURE,
         frameworks="PyTorch, TensorFlow",
         evidence=(*op_items(facts, rows), *kernel_items(facts, rows)),
         proof=kernels_proof(facts, rows),

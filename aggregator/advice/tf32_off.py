@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import kernel_evidence, setting_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Remedy, Unknown
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.advice.matmul import (
     TF32_CAPABILITY,
     TF32_OVER_FP32,
@@ -59,7 +59,6 @@ def advise(facts: Facts) -> Answer:
             "These kernels in 1/4 of their time, for the share of the time that is limited "
             "by the GPU; the ratio of the peaks is 7 to 8"
         ),
-        certainty=Certainty.SURE if known else Certainty.LIKELY,
         frameworks="PyTorch, TensorFlow",
         needs=None if known else say("Markers that record the settings (dlprof_nvtx)"),
         **kernel_evidence(facts, rows, *known),

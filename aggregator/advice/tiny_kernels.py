@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.advice.evidence import kernel_items, launched, ops_link
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Proof, Remedy
+from aggregator.advice.finding import Answer, Finding, Proof, Remedy
 from aggregator.replay.changes import shrink_rows
 from aggregator.texts import say
 
@@ -52,7 +52,6 @@ def advise(facts: Facts) -> Answer:
             "The time of these kernels and of the gaps of up to 3 us before them; fusing two "
             "or three kernels into one saves about 60% of it"
         ),
-        certainty=Certainty.POSSIBLE,
         needs=say(
             "Hardware counters (ncu), to see how far each kernel is from the memory bandwidth"
         ),

@@ -10,7 +10,6 @@ from aggregator.advice.finding import (
     MEDIUM_GAIN_PCT,
     MIN_GAIN_PCT,
     Answer,
-    Certainty,
     Finding,
     Item,
     Remedy,
@@ -88,7 +87,7 @@ def advise(facts: Facts) -> Answer:
             "Kernels for unaligned operands in 1/2.5 of their time, other kernels with such "
             "shapes in 1/1.15, for the share of the time that is limited by the GPU"
         ),
-        certainty=Certainty.SURE if slow_ns else Certainty.POSSIBLE,
+        is_guess=not slow_ns,
         frameworks="PyTorch, TensorFlow",
         needs=None if slow_ns else say("A run with padded sizes"),
         evidence=(*op_items(facts, rows), *_shapes(facts, odd)),

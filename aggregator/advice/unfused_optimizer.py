@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.advice.evidence import kernel_evidence, setting_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy
 from aggregator.profile.arrays import Bool
 from aggregator.replay.changes import fuse_rows
 from aggregator.texts import Text, say
@@ -66,7 +66,6 @@ def advise(facts: Facts) -> Answer:
             "by the GPU, and of the gaps before their late launches, minus the time of one "
             "pass over the values"
         ),
-        certainty=Certainty.LIKELY,
         frameworks="PyTorch",
         **kernel_evidence(
             facts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import op_items, setting_items
 from aggregator.advice.facts import PAGEABLE, Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy
 from aggregator.advice.pageable_copies import (
     copies_proof,
     exposed_ns,
@@ -43,7 +43,6 @@ def advise(facts: Facts) -> Answer:
             "For each copy of 1 MiB or more, the time in which no kernel ran. A copy on "
             "another stream can overlap the kernels of the previous step"
         ),
-        certainty=Certainty.LIKELY,
         evidence=(*op_items(facts, rows, exposed), *setting_items(facts, "pin_memory")),
         proof=copies_proof(facts, rows, "host_memory <> 'pageable'"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import gpu_item
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Link, Proof, Severity, View
+from aggregator.advice.finding import Answer, Finding, Link, Proof, Severity, View
 from aggregator.texts import say
 
 NAME = "unused_gpus"
@@ -27,7 +27,6 @@ def advise(facts: Facts) -> Answer:
             "from the application (CUDA_VISIBLE_DEVICES)"
         ),
         reasoning=say("This profile does not show how well the training scales to more GPUs"),
-        certainty=Certainty.SURE,
         needs=say("A run on all GPUs, to measure the speedup"),
         evidence=tuple(gpu_item(device, "", 0) for device in idle),
         proof=Proof(

@@ -6,7 +6,7 @@ import re
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Item, Remedy
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Item, Remedy
 from aggregator.advice.matmul import in_half
 from aggregator.profile.arrays import Bool
 from aggregator.replay.changes import speed_up_rows
@@ -64,7 +64,6 @@ def advise(facts: Facts) -> Answer:
             "These products, with those of the backward pass, in 1/1.3 of their time, for the "
             "share of the time that is limited by the GPU"
         ),
-        certainty=Certainty.POSSIBLE,
         needs=say("A run with the padded vocabulary"),
         **kernel_evidence(facts, rows, Item("shape", facts.ops.shapes[min(ran)])),
     )

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from aggregator.profile.arrays import Float64, Int64
+from aggregator.profile.arrays import Bool, Float64, Int64
 from aggregator.replay.build import build_graph
 from aggregator.replay.communication import communication
 from aggregator.replay.graph import EdgeKind, Graph, Source
@@ -158,8 +158,12 @@ class ReplayedProfile:
             return "low"
         return "medium" if self.notes else "high"
 
-    def predict(self, changes: Sequence[Change]) -> Prediction:
+    def predict(self, changes: Sequence[Change], only: Bool | None = None) -> Prediction:
         """Replay with changes.
+
+        Args:
+            changes: What is different.
+            only: Which steps are asked for; None: all of them.
 
         Raises:
             UsageError: A change selects nothing.
@@ -170,16 +174,17 @@ class ReplayedProfile:
             scenario = change(scenario)
         times = replay(self.graph, self.schedule, scenario.durations)
         lengths = np.maximum(self.steps.lengths_ns(times.work_start_ns), scenario.floor_ns)
+        lengths = lengths if only is None else lengths[only]
         low, high = np.percentile(lengths, INTERVAL_PCT)
         return Prediction(
             predicted_step_ns=int(np.median(lengths)),
             mean_step_ns=int(np.mean(lengths)),
             interval_ns=(int(low), int(high)),
             is_bound=scenario.is_bound,
-            gpu_saved_ns=self._gpu_saved_ns(scenario.durations),
+            gpu_saved_ns=self._gpu_saved_ns(scenario.durations, len(lengths)),
         )
 
-    def _gpu_saved_ns(self, changed: Durations) -> int | None:
+    def _gpu_saved_ns(self, changed: Durations, steps: int) -> int | None:
         """As ``Prediction.gpu_saved_ns``; waiting for a data loader is no work of the CPU."""
         graph = self.graph
         faster = self.measured.cpu_step_ns - changed.cpu_step_ns > graph.loading_ns
@@ -191,7 +196,7 @@ class ReplayedProfile:
         shorter = (before.duration_ns + before.gap_ns) - (changed.duration_ns + changed.gap_ns)
         device = self.graph.data.work.device[self.graph.work_row[inside]]
         saved = np.bincount(np.maximum(device, 0), np.maximum(shorter[inside], 0), minlength=1)
-        return round(float(saved.max()) / len(self.steps.number))
+        return round(float(saved.max()) / steps)
 
     def critical_path_shares(self) -> list[PathShare]:
         """The critical path by kind and owner, longest first."""

@@ -445,9 +445,11 @@ def without_cpu_time(pauses: Flattened) -> Change:
         graph, step = scenario.graph, scenario.durations.cpu_step_ns.copy()
         bounds = zip(graph.thread_first[:-1].tolist(), graph.thread_first[1:].tolist(), strict=True)
         for low, high in bounds:
-            covered = np.diff(pauses.covered_before(graph.cpu_time_ns[low:high]))
+            recorded = graph.recorded_ns[low:high]
+            covered = np.diff(pauses.covered_before(recorded))
+            stays = 1 - covered / np.maximum(np.diff(recorded), 1)
             own = step[low + 1 : high]
-            step[low + 1 : high] = np.where(own > 0, np.maximum(own - covered, 0), own)
+            step[low + 1 : high] = np.where(own > 0, np.rint(own * stays), own)
         return scenario.with_durations(cpu_step_ns=step)
 
     return apply

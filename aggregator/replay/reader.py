@@ -42,16 +42,15 @@ def read_replayed(store: EventStore, aggr: int) -> ReplayedProfile:
 
 
 REPLAYED_STEPS = 16
-"""Steps that an aggregation replays for its advice, so that the cost does not grow with it."""
 
 
-def read_few_steps(store: EventStore, aggr: int, number: Int64) -> ReplayedProfile:
-    """Replay a few steps from the middle of the steady ones.
+def read_window(store: EventStore, aggr: int, number: Int64) -> ReplayedProfile:
+    """Replay a few steps from the middle of a window, whatever the length of the profile.
 
     Args:
         store: The events.
         aggr: Number of the aggregation.
-        number: Numbers of the steady iterations, ascending.
+        number: Numbers of the steady iterations of the window, ascending.
 
     Raises:
         As for ``read_replayed``.

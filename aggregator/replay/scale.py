@@ -15,7 +15,7 @@ import numpy as np
 from aggregator.events.steps import Statistic
 from aggregator.events.store import EventStore
 from aggregator.events.window import read_bare_step
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.analysis import PathShare, Prediction, ReplayedProfile
 from aggregator.replay.corrected import busy_ns
 
@@ -68,23 +68,46 @@ class StepScale:
             for share, ns in zip(found, scaled, strict=True)
         ]
 
-    def saving_ns(self, profile: ReplayedProfile, found: Prediction) -> int | None:
+    def saving_ns(
+        self, profile: ReplayedProfile, found: Prediction, only: Bool | None = None
+    ) -> int | None:
         """Return what a step is known to save; None: profiling may have made all, or no step is.
+
+        Of a step that was given and not replayed, time of the CPU counts by the idle time of the
+        GPU in it: all idle time shrinks alike without profiling.
 
         Args:
             profile: The replay.
             found: Its answer to the change.
+            only: Which steps the answer is of; None: all of them.
         """
         if profile.steps.is_whole:  # No step was replayed, but all of the profile.
             return None
-        saved = round(self.typical_ns(profile.measured_ns) - self._replayed_ns(found))
-        if self.basis != "profiled":
-            saved = min(saved, self.step_ns)
+        whole_ns = self.typical_ns(profile.measured_ns)
+        saved = round(whole_ns * self.saved_share(profile, found, only))
         if self.is_corrected or found.gpu_saved_ns is None or saved <= 0:
-            return saved
-        if self._is_of_profiled:
-            return min(saved, max(self.step_ns - busy_ns(profile), 0) + found.gpu_saved_ns)
-        return min(saved, found.gpu_saved_ns) or None
+            return min(saved, self.step_ns)
+        of_gpu_ns = min(saved, found.gpu_saved_ns)
+        if not self._is_of_profiled:
+            return of_gpu_ns or None
+        busy = busy_ns(profile)
+        idle = max(self.step_ns - busy, 0) / max(whole_ns - busy, 1)
+        return min(of_gpu_ns + round((saved - of_gpu_ns) * min(idle, 1.0)), self.step_ns)
+
+    def saved_share(
+        self, profile: ReplayedProfile, found: Prediction, only: Bool | None = None
+    ) -> float:
+        """Return what changes take from the replayed step, as a share of it.
+
+        Args:
+            profile: The replay.
+            found: Its answer to the changes.
+            only: Which steps the answer is of; None: all of them.
+        """
+        measured = profile.measured_ns if only is None else profile.measured_ns[only]
+        is_mean = self.statistic is Statistic.MEAN
+        then = found.mean_step_ns if is_mean else found.predicted_step_ns
+        return 1.0 - then / max(_of(self.statistic, measured), 1.0)
 
 
 def _of(statistic: Statistic, length_ns: Int64) -> float:

@@ -24,7 +24,7 @@ CAPTURES: dict[str, tuple[list[str], list[str]]] = {
     "adam_foreach": (["unfused_optimizer", "launch_bound"], ["batch_size"]),
     "adam_fused": (["launch_bound"], ["batch_size"]),
     "adam_loop": (["unfused_optimizer", "launch_bound"], ["batch_size"]),
-    "anomaly": (["debugging_aids", "launch_bound"], ["batch_size"]),
+    "anomaly": (["debugging_aids", "launch_bound", "synchronizing_calls"], ["batch_size"]),
     "batch2": (["launch_bound"], ["batch_size"]),
     "batch_large": ([], []),
     "batch_small": (["launch_bound", "batch_size"], []),
@@ -39,7 +39,7 @@ CAPTURES: dict[str, tuple[list[str], list[str]]] = {
     "copy_stream": ([], []),
     "ddp_after": (["exposed_communication"], []),
     "ddp_even": ([], []),
-    "ddp_uneven": (["imbalanced_gpus", "synchronizing_calls"], []),
+    "ddp_uneven": (["imbalanced_gpus"], []),
     "eager": (["launch_bound"], ["batch_size"]),
     "graphed": ([], []),
     "graphed_nodes": (["tiny_kernels", "unaligned_shapes"], []),
@@ -73,7 +73,7 @@ PROFILES: dict[str, tuple[list[str], list[str]]] = {
         ["batch_size"],
     ),
     "pytorch_resnet50_fp32": (
-        ["half_precision", "tf32_off", "unfused_optimizer"],
+        ["half_precision", "tf32_off", "unfused_optimizer", "synchronizing_calls"],
         ["cudnn_benchmark"],
     ),
     "simple_no_nvtx": (["half_precision", "tf32_off", "launch_bound", "host_stalls"], []),
@@ -211,7 +211,8 @@ def test_the_replayed_gain_is_that_of_the_recorded_steps(capture: Connect, name:
     # A replay gives what the mean one of its steps saves, as a share.
     steps = [_step_ns(capture(side), "step_mean") for side in (before, after)]
     as_recorded = capture(before, bare_ms=_step_ns(capture(before), "typical_step") / 1e6)
-    predicted, source = as_recorded.execute(query, (name,)).fetchone()
+    # What saves less than 1% is left out.
+    predicted, source = as_recorded.execute(query, (name,)).fetchone() or (0.0, "replay")
     assert source == "replay"
     assert predicted == pytest.approx(100 * (1 - steps[1] / steps[0]), abs=tolerance)
 

@@ -272,8 +272,8 @@ def test_a_single_window_is_judged_with_less_certainty(imported: ProfileFactory)
     assert "separate all-reduces" in recommendation
 
 
-@pytest.mark.parametrize(("confidence", "certainty"), [("high", "sure"), ("low", "likely")])
-def test_nothing_is_sure_about_uncertain_steps(
+@pytest.mark.parametrize(("confidence", "certainty"), [("high", "likely"), ("low", "possible")])
+def test_advice_about_uncertain_steps_is_less_certain(
     imported: ProfileFactory, tmp_path: Path, confidence: str, certainty: str
 ) -> None:
     copy = tmp_path / "copy.sqlite"

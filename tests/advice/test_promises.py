@@ -225,6 +225,27 @@ def test_a_change_of_the_cpu_promises_no_time_of_the_cpu(imported: ProfileFactor
     assert found["saving_ns"] < 0.02 * found["measured_step_ns"]  # Gaps between kernels.
 
 
+@pytest.mark.parametrize(
+    ("name", "advice", "change"),
+    [
+        ("pytorch_resnet50_amp", "layout_conversions", "channels_last"),
+        ("vit_loader", "input_bound", "data_ready"),
+        ("module", "input_bound", "data_ready"),
+    ],
+)
+def test_advice_and_what_if_say_one_saving(
+    imported: ProfileFactory, name: str, advice: str, change: str
+) -> None:
+    path = imported(name)
+    with opened(path, time_limit_s=60) as database:
+        data = AggregationData(database, {"aggr_id": _newest(path), "domain": "default-domain"})
+        row = next(row for row in data.rows(ADVICE) if row["advice"] == advice)
+        found = read_what_if(data, changes={change: "1"})
+    assert row["gain_ns"] == found.saving_ns > 0
+    share = 100 * found.saving_ns / found.measured_step_ns
+    assert row["gain_pct"] == pytest.approx(share, abs=0.01)
+
+
 @pytest.mark.parametrize("value", ["0", "-3", "nan", "inf", "1e30", "fast"])
 def test_a_bare_step_that_is_no_time_is_refused(
     value: str, capsys: pytest.CaptureFixture[str]

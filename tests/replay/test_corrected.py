@@ -6,17 +6,14 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from aggregator.advice import typical_ns
-from aggregator.advice.facts import Facts
 from aggregator.answers.replay import read_critical_path, read_what_if
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.corrected import read_markers
+from aggregator.events.steps import typical_step
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.corrected import CALL_NS, MARKER_NS, busy_ns, correct
@@ -203,19 +200,11 @@ def test_advice_is_that_of_the_step_without_profiling(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("last_ms", "typical_ms"), [(60, 50.0), (70, 50.0), (80, 57.5), (150, 75.0)]
 )
-@pytest.mark.parametrize("is_corrected", [False, True])
-def test_a_gain_is_part_of_the_median_step_if_the_mean_is_within_a_tenth_of_it(
-    last_ms: int, typical_ms: float, *, is_corrected: bool
+def test_the_typical_step_is_the_median_if_the_mean_is_within_a_tenth_of_it(
+    last_ms: int, typical_ms: float
 ) -> None:
     lengths = np.array([50, 50, 50, last_ms], dtype=np.int64) * MS
-    profile: Any = SimpleNamespace(measured_ns=lengths if is_corrected else 2 * lengths)
-    facts: Any = SimpleNamespace(
-        steps=SimpleNamespace(length_ns=3 * lengths if is_corrected else lengths, is_single=False),
-        trusted_correction=profile if is_corrected else None,
-        bare_step_ns=None,
-    )
-    facts.typical_step_ns = vars(Facts)["typical_step_ns"].func(facts)
-    assert typical_ns(facts, float(lengths.mean()), profile) == typical_ms * MS
+    assert typical_step(lengths).ns == typical_ms * MS
 
 
 def test_critical_path_and_what_ifs_of_the_step_without_profiling(tmp_path: Path) -> None:

@@ -72,20 +72,29 @@ def find_facts(
     try:
         facts = read_facts(store, aggr, known)
         if known is not None and facts.work is known.work:
-            return facts
-        replayed = facts.replayed
-        return replace(
+            return _scaled(facts, store)
+        facts = replace(
             facts,
             decode_bandwidth_pct=_decode_bandwidth_pct(connection, aggr),
             memories=read_recorded_memory(connection),
             corrected=None
-            if replayed is None
-            else read_corrected(connection, store, aggr, replayed),
+            if facts.replayed is None
+            else read_corrected(connection, store, aggr, facts.replayed),
         )
+        return _scaled(facts, store)
     except DAMAGE as error:
         raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
     except NoStepsError:
         return None
+
+
+def _scaled(facts: Facts, store: EventStore) -> Facts:
+    """The facts with the step that a replay's times are parts of, as for a what-if."""
+    if facts.replay is None:
+        return facts
+    is_corrected = facts.trusted_correction is not None
+    scale = read_scale(store, facts.aggr, facts.replay, is_corrected=is_corrected)
+    return replace(facts, scale=scale)
 
 
 def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | None:

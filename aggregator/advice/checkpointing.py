@@ -7,7 +7,9 @@ import numpy as np
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy, Unknown
-from aggregator.replay.changes import shrink_rows
+from aggregator.profile.arrays import Bool
+from aggregator.profile.intervals import NOTHING, Flattened, flatten, union_of
+from aggregator.replay.changes import shrink_rows, without_cpu_time
 from aggregator.texts import say
 
 NAME = "checkpointing"
@@ -21,8 +23,9 @@ def advise(facts: Facts) -> Answer:
         for direction, name in zip(facts.ops.directions, facts.ops.names, strict=True)
     ]
     rows = facts.kernels & facts.of_ops(repeated)
+    all_rows, pauses = _with_unnamed(facts, rows)
     waited = np.where(facts.launched_late, facts.gap_ns, 0)
-    time_ns = float((facts.work.duration_ns * facts.gpu_bound_ratio + waited)[rows].sum())
+    time_ns = float((facts.work.duration_ns * facts.gpu_bound_ratio + waited)[all_rows].sum())
     gain = facts.share_pct(time_ns)
     if gain < MEDIUM_GAIN_PCT:
         return None
@@ -41,7 +44,8 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         remedy=Remedy(
-            say("without the repeated work"), (shrink_rows(facts.rows_of_replay(rows), 0.0),)
+            say("without the repeated work"),
+            (shrink_rows(facts.rows_of_replay(all_rows), 0.0), without_cpu_time(pauses)),
         ),
         gain_pct=gain,
         problem=say(
@@ -57,9 +61,38 @@ def advise(facts: Facts) -> Answer:
         ),
         reasoning=say(
             "The time of the kernels that are run again, for the share of the time that is limited "
-            "by the GPU, and of the gaps before their late launches"
+            "by the GPU, and of the gaps before their late launches. What checkpoints cost in the "
+            "forward pass is not known and is saved, too"
         ),
         frameworks="PyTorch",
         needs=say("A run without it, to see whether the activations fit in memory"),
         **kernel_evidence(facts, rows),
     )
+
+
+def _with_unnamed(facts: Facts, repeated: Bool) -> tuple[Bool, Flattened]:
+    """Return all work of the repeated passes, and when the CPU was in them.
+
+    Between two launches of a repeated pass nothing else is launched but its own: copies of the
+    state of the random numbers, and kernels outside every op. Around it the CPU saves and restores
+    that state, and switches between the backward pass and the repeated one.
+    """
+    work, rows = facts.work, repeated.copy()
+    backward = facts.of_ops([direction == "bprop" for direction in facts.ops.directions])
+    pauses = [NOTHING]
+    for gpu in facts.gpus:
+        here = np.flatnonzero(facts.launched & (work.device == gpu.device))
+        here = here[np.argsort(work.api_start_ns[here], kind="stable")]
+        place, called = np.arange(len(here)), work.api_start_ns[here]
+        is_known = repeated[here] | backward[here]
+        before = np.maximum.accumulate(np.where(is_known, place, 0))
+        after = np.minimum.accumulate(np.where(is_known, place, len(here) - 1)[::-1])[::-1]
+        rows[here] |= repeated[here][before] & repeated[here][after]
+        steps = np.diff(called)[backward[here][1:] & backward[here][:-1]]
+        usual_ns = int(np.median(steps)) if len(steps) else 0
+        edges = np.flatnonzero(np.diff(rows[here].astype(np.int8), prepend=0, append=0))
+        first, last = edges[0::2], edges[1::2]
+        until = called[np.minimum(last, len(here) - 1)] - usual_ns
+        since = work.api_end_ns[here[np.maximum(first - 1, 0)]]
+        pauses.append(flatten(since, np.maximum(until, called[last - 1])))
+    return rows, union_of(*pauses)

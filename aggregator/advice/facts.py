@@ -132,6 +132,7 @@ class Facts:
     # Share of the memory bandwidth that the steps are known to use; None: unknown, or they do not
     # decode.
     decode_bandwidth_pct: float | None = None
+    batches_per_epoch: float | None = None  # Steps between ends of epochs; None: none was seen.
     source_format: str = ""  # Format of the profile; empty if unknown, in older databases.
     # How long each rank waited; empty if this is unknown for any of them.
     rank_waits: tuple[RankWait, ...] = ()

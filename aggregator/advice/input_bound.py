@@ -13,6 +13,10 @@ from aggregator.texts import Text, say
 
 NAME = "input_bound"
 MIN_SHARE_PCT = 5.0  # A smaller share of the step is not reported.
+START_NS = 100_000_000
+"""Time that worker processes usually take to start; without persistent_workers in each epoch.
+
+With ten batches an epoch workers made a program slower, of which 5% were predicted to be saved."""
 STALL_NS = 1_000_000
 """Gaps that are at least this long may be waits for input; shorter ones come from launching."""
 LOADER_PATTERNS = ("enumerate(DataLoader)%", "DataLoader%")
@@ -61,7 +65,8 @@ def advise(facts: Facts) -> Answer:
             share=share,
             span=facts.span,
         ),
-        recommendation=_advice(facts),
+        recommendation=_advice(facts, total / facts.steps.count / len(facts.gpus)),
+        is_guess=_is_short(facts, total / facts.steps.count / len(facts.gpus)),
         reasoning=say(
             "Time in which no GPU work ran while a data loader range was open; all of it is "
             "saved if batches are ready in time"
@@ -72,16 +77,44 @@ def advise(facts: Facts) -> Answer:
     )
 
 
-def _advice(facts: Facts) -> Text:
+def _is_short(facts: Facts, waiting_ns: float) -> bool:
+    """Whether worker processes take longer to start than ready batches save in an epoch."""
+    batches = facts.batches_per_epoch
+    return batches is not None and batches * waiting_ns < START_NS
+
+
+def _advice(facts: Facts, waiting_ns: float) -> Text:
     workers = facts.settings.get("num_workers")
+    if _is_short(facts, waiting_ns):
+        if workers and not facts.settings.get("persistent_workers"):
+            return say(
+                "Keep the worker processes (persistent_workers=True): an epoch has {count:.0f} "
+                "batches, and each epoch starts new ones, which takes about 0.1 s",
+                count=facts.batches_per_epoch or 0,
+            )
+        return say(
+            "Make the batches once and keep them, on the GPU if they fit. Worker processes do not "
+            "pay: an epoch of {count:.0f} batches waits {waiting:.3g} ms, and to start them takes "
+            "about 0.1 s",
+            count=facts.batches_per_epoch or 0,
+            waiting=(facts.batches_per_epoch or 0) * waiting_ns / 1e6,
+        )
     if workers == 0:
         return say(
-            "The training process itself loads the data (num_workers=0). Set num_workers to "
-            "a few CPU cores, pin_memory=True and persistent_workers=True"
+            "Load the data in other processes: DataLoader(num_workers=4, pin_memory=True, "
+            "persistent_workers=True), with a core for each. Now the training process loads it "
+            "itself (num_workers=0)"
+        )
+    if not isinstance(workers, int):
+        return say(
+            "Give the DataLoader worker processes (num_workers=4 or more, a core for each), or "
+            "cheaper transforms or faster storage; NVIDIA DALI decodes on the GPU"
         )
     return say(
-        "Give the DataLoader more workers (num_workers), a larger prefetch_factor, cheaper "
-        "transforms or faster storage; NVIDIA DALI moves decoding to the GPU"
+        "Give the DataLoader more worker processes (num_workers={more}, now {now}, a core for "
+        "each), or cheaper transforms or faster storage; NVIDIA DALI decodes on the GPU",
+        now=workers,
+        more=2 * workers,
     )
 
 

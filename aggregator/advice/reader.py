@@ -5,6 +5,7 @@ How much is computed depends on the steps, not on the length of the profile.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from aggregator.advice import late_ranks
 from aggregator.advice.facts import Facts, Gpu, JudgedOps, RankWait, WaitingCalls, WindowWork
 from aggregator.errors import ReplayError
 from aggregator.events.model import NO_ROW, UNKNOWN, WorkKind
+from aggregator.events.steps import Between
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, Steps, read_bare_step, read_steps
 from aggregator.profile.arrays import Bool, distinct
@@ -64,6 +66,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         settings=store.settings,
         has_graphs=bool((work.kind == WorkKind.GRAPH).any()),
         has_loader=meta.get("dataloader_measured") == "1",
+        batches_per_epoch=_batches_per_epoch(store, aggr),
         source_format=str(meta.get("source_format", "")),
         is_sure_of_steps=meta.get("key_node_confidence") not in _UNCERTAIN
         and not (store.lost_records or several),
@@ -99,6 +102,17 @@ def _replayed(
 
 def _launchers(store: EventStore) -> int:
     return len(distinct(store.integers("kernels", ("process",))[0]))
+
+
+def _batches_per_epoch(store: EventStore, aggr: int) -> float | None:
+    """Steps between two ends of an epoch of the data loader; None: none was seen."""
+    if not store.has("typical_steps"):  # In older databases.
+        return None
+    for gaps, steps in store.of_aggregation("typical_steps", aggr, "gaps", "loop_steps"):
+        for gap in json.loads(gaps):
+            if gap["kind"] == Between.EPOCH_END:
+                return float(steps) / (int(gap["count"]) + 1)
+    return None
 
 
 def _window(steps: Steps) -> tuple[int, ...]:

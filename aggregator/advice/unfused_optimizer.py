@@ -36,7 +36,8 @@ PASSES = 3.0
 def advise(facts: Facts) -> Answer:
     """Compare the time of the kernels of the optimizer, with gaps, to one fused pass."""
     work = facts.work
-    inside = facts.kernels & _of_optimizer(facts)
+    moves = facts.named(facts.names.communicates.tolist())
+    inside = facts.kernels & _of_optimizer(facts) & ~moves
     if not inside.any():
         return None
     fused = inside & facts.named([bool(FUSED.search(name)) for name in facts.names.long])
@@ -44,7 +45,7 @@ def advise(facts: Facts) -> Answer:
     kernels = int(rows.sum()) // (facts.steps.count * len(facts.gpus))
     if kernels < MIN_KERNELS or fused.any():
         return None
-    waited = np.where(facts.launched_late, facts.gap_ns, 0)
+    waited = np.where(facts.launched_late & _follows(facts, rows), facts.gap_ns, 0)
     now = int((work.duration_ns * facts.gpu_bound_ratio + waited)[rows].sum())
     passes = int(work.duration_ns[rows].sum()) * facts.gpu_bound_ratio / PASSES
     gain = facts.share_pct(max(now - passes, 0.0))
@@ -63,7 +64,7 @@ def advise(facts: Facts) -> Answer:
         recommendation=_recommendation(facts, rows),
         reasoning=say(
             "The time of the optimizer's kernels, for the share of the time that is limited "
-            "by the GPU, and of the gaps before their late launches, minus the time of one "
+            "by the GPU, and of the gaps between their late launches, minus the time of one "
             "pass over the values"
         ),
         frameworks="PyTorch",
@@ -74,6 +75,16 @@ def advise(facts: Facts) -> Answer:
             column="optimizer_kernel_time_ns",
         ),
     )
+
+
+def _follows(facts: Facts, rows: Bool) -> Bool:
+    """Return which of some work began after other work of it: the gap before is not another's."""
+    work, result = facts.work, np.zeros(len(facts.work), dtype=bool)
+    for gpu in facts.gpus:
+        here = np.flatnonzero(work.device == gpu.device)
+        here = here[np.argsort(work.start_ns[here], kind="stable")]
+        result[here[1:]] = rows[here[1:]] & rows[here[:-1]]
+    return result
 
 
 def _of_optimizer(facts: Facts) -> Bool:

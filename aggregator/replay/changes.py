@@ -397,12 +397,18 @@ def _scaled(time_ns: Int64, rows: Bool, ratio: float) -> Int64:
 
 
 def fuse_rows(select: Select, factor: float) -> Change:
-    """One call launches some work of a step, which takes ``1 / factor`` of its time."""
+    """One call launches some work of a step, which takes ``1 / factor`` of its time.
+
+    It is the first one of those that follow each other, and what leads to it stays.
+    """
 
     def apply(scenario: Scenario) -> Scenario:
         graph, step = scenario.graph, scenario.durations.cpu_step_ns
         chosen = select(graph)
-        done = fused(scenario, chosen, without_calls(graph, step, launching_calls(graph, chosen)))
+        calls = launching_calls(graph, chosen)
+        follows = np.append(False, calls[:-1])
+        follows[graph.thread_first[:-1] // 2] = False
+        done = fused(scenario, chosen, without_calls(graph, step, calls & follows))
         return speed_up_rows(lambda _: chosen, factor)(done)
 
     return apply

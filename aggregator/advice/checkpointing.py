@@ -18,10 +18,8 @@ MOST_USED_PCT = 60.0  # With more of the memory in use it may be what makes the 
 
 def advise(facts: Facts) -> Answer:
     """Find forward work that activation checkpointing repeats in the backward pass."""
-    repeated = [
-        direction == "recompute" or "/recompute/" in name
-        for direction, name in zip(facts.ops.directions, facts.ops.names, strict=True)
-    ]
+    # The backward pass of what was repeated has to run in any case.
+    repeated = [direction == "recompute" for direction in facts.ops.directions]
     rows = facts.kernels & facts.of_ops(repeated)
     all_rows, pauses = _with_unnamed(facts, rows)
     waited = np.where(facts.launched_late, facts.gap_ns, 0)
@@ -74,8 +72,8 @@ def _with_unnamed(facts: Facts, repeated: Bool) -> tuple[Bool, Flattened]:
     """Return all work of the repeated passes, and when the CPU was in them.
 
     Between two launches of a repeated pass nothing else is launched but its own: copies of the
-    state of the random numbers, and kernels outside every op. Around it the CPU saves and restores
-    that state, and switches between the backward pass and the repeated one.
+    state of the random numbers, and kernels outside every op or directly in the backward node that
+    repeats it. Around it the CPU saves and restores that state.
     """
     work, rows = facts.work, repeated.copy()
     backward = facts.of_ops([direction == "bprop" for direction in facts.ops.directions])
@@ -83,11 +81,14 @@ def _with_unnamed(facts: Facts, repeated: Bool) -> tuple[Bool, Flattened]:
     for gpu in facts.gpus:
         here = np.flatnonzero(facts.launched & (work.device == gpu.device))
         here = here[np.argsort(work.api_start_ns[here], kind="stable")]
-        place, called = np.arange(len(here)), work.api_start_ns[here]
-        is_known = repeated[here] | backward[here]
-        before = np.maximum.accumulate(np.where(is_known, place, 0))
-        after = np.minimum.accumulate(np.where(is_known, place, len(here) - 1)[::-1])[::-1]
-        rows[here] |= repeated[here][before] & repeated[here][after]
+        for first, last in _holes(repeated[here]):
+            inside = here[first:last]
+            own = np.unique(work.op[inside[backward[inside]]])
+            kinds = {facts.ops.types[row] for row in own.tolist()}
+            is_single = last - first == 1 or not len(own)
+            if is_single and facts.ops.types[work.op[here[first - 1]]] not in kinds:
+                rows[inside] = True
+        called = work.api_start_ns[here]
         steps = np.diff(called)[backward[here][1:] & backward[here][:-1]]
         usual_ns = int(np.median(steps)) if len(steps) else 0
         edges = np.flatnonzero(np.diff(rows[here].astype(np.int8), prepend=0, append=0))
@@ -96,3 +97,10 @@ def _with_unnamed(facts: Facts, repeated: Bool) -> tuple[Bool, Flattened]:
         since = work.api_end_ns[here[np.maximum(first - 1, 0)]]
         pauses.append(flatten(since, np.maximum(until, called[last - 1])))
     return rows, union_of(*pauses)
+
+
+def _holes(rows: Bool) -> list[tuple[int, int]]:
+    """Return the runs of other rows between two of these: as many as passes, not as kernels."""
+    place = np.flatnonzero(rows)
+    heads = np.flatnonzero(np.diff(place) > 1)
+    return list(zip((place[heads] + 1).tolist(), place[heads + 1].tolist(), strict=True))

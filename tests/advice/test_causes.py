@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import lzma
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from aggregator.advice import checkpointing, unfused_optimizer
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import Finding
 from aggregator.advice.unfused_optimizer import STEP
 from aggregator.advice.vocabulary_size import odd_size
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.advice import collect_advice, find_facts
 from profiler_cli.dlprof import main
 from tests.advice.test_advice import unproved
-from tests.builders import Analyzed, Thread, Trace, analyze
+from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file
 from tests.conftest import ProfileFactory
 
 STEPS, STEP_NS = 6, 2_000_000
@@ -85,6 +90,41 @@ def test_copies_in_group_normalizations_are_found(tmp_path: Path) -> None:
         _kernels(thread, at + 300_000, "conv2d", "sgemm", 40)
 
     assert "33% of the kernel time" in _problems(_run(tmp_path, step))["norm_copies"]
+
+
+TO_NHWC = "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true>(int)"
+
+
+def _convolutions(between: str) -> Step:
+    """Convolutions with conversions of their layout, and another op after each of them."""
+
+    def step(thread: Thread, at: int) -> None:
+        for layer in range(6):
+            begin = at + 10_000 * layer
+            thread.op("conv2d", begin, begin + 1_000)
+            for number, name in enumerate((TO_NHWC, GEMM, TO_NHWC)):
+                start = at + 200_000 + 200_000 * layer + 30_000 * number
+                thread.launch(name, begin + 100 * number, gpu=(start, start + 30_000))
+            thread.op(between, begin + 2_000, begin + 3_000)
+            thread.launch(COPY, begin + 2_100, gpu=(start + 30_000, start + 40_000))
+
+    return step
+
+
+@pytest.mark.parametrize("op", ["group_norm", "instance_norm", "reshape"])
+def test_channels_last_is_not_advised_where_other_ops_end_the_layout(
+    tmp_path: Path, op: str
+) -> None:
+    found = _run(tmp_path, _convolutions(op))
+    query = "SELECT status, problem, needs FROM view_advice WHERE advice_name = ?"
+    ((status, problem, needs),) = found.query(f"{query} AND aggr_id = 1", "layout_conversions")
+    assert status == "unknown"
+    assert f"({op})" in problem
+    assert "dlprof trial" in needs
+
+
+def test_channels_last_is_advised_between_ops_that_keep_the_layout(tmp_path: Path) -> None:
+    assert "layout_conversions" in _problems(_run(tmp_path, _convolutions("batch_norm")))
 
 
 GRAPHS = "Launch many kernels at once with CUDA graphs"
@@ -317,3 +357,112 @@ def test_advice_on_captures_is_proved_and_suspects_no_idle_data_loader(
         text = " ".join(sentences).lower().replace("dataloader(pin_memory=true)", "")
         assert shares[aggr] >= 3.0 or not any(word in text for word in LOADER), text
     assert all(isinstance(json.loads(row[0]), list) for row in evidence)
+
+
+def test_a_loader_of_ten_batches_gets_no_workers(imported: ProfileFactory) -> None:
+    query = "SELECT certainty, recommendation FROM view_advice WHERE advice_name = 'input_bound'"
+    with closing(sqlite3.connect(imported("pyg_epochs"))) as connection:
+        rows = connection.execute(f"{query} AND aggr_id = 2").fetchall()
+    ((certainty, recommendation),) = rows
+    assert certainty == "possible"
+    assert "Worker processes do not pay: an epoch of 10 batches" in recommendation
+    assert "num_workers" not in recommendation
+
+
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor>(int)"
+
+
+def _optimizer(pause_ns: int, kernel: str = ADD) -> Step:
+    """A forward op, a pause of the program, and an optimizer that updates one by one."""
+
+    def step(thread: Thread, at: int) -> None:
+        thread.op("linear", at + 100, at + 900)
+        thread.launch(GEMM, at + 200, gpu=(at + 1_000, at + 101_000))
+        begin = at + 150_000 + pause_ns
+        thread.range("Optimizer.step#SGD.step", begin, begin + 400_000)
+        for number in range(20):
+            now = begin + 1_000 + 10_000 * number
+            thread.op("add_", now, now + 5_000)
+            thread.launch(kernel, now + 100, gpu=(now + 3_000, now + 5_000))
+
+    return step
+
+
+def test_the_pause_before_an_optimizer_is_not_its_own(tmp_path: Path) -> None:
+    saved = []
+    for pause_ns in (0, 1_000_000):
+        folder = tmp_path / f"{pause_ns}"
+        folder.mkdir()
+        facts = _facts(_run(folder, _optimizer(pause_ns)))
+        found = unfused_optimizer.advise(facts)
+        assert isinstance(found, Finding)
+        assert found.remedy is not None
+        assert facts.replay is not None
+        then = facts.replay.predict(found.remedy.changes).predicted_step_ns
+        saved.append((found.gain_pct, STEP_NS - then))
+    (estimate, replayed), (estimate_paused, replayed_paused) = saved
+    assert estimate_paused == pytest.approx(estimate, abs=0.1)
+    assert replayed_paused == pytest.approx(replayed, abs=0.01 * STEP_NS)
+
+
+def test_collectives_in_an_optimizer_are_no_updates(tmp_path: Path) -> None:
+    step = _optimizer(0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)")
+    assert "unfused_optimizer" not in _problems(_run(tmp_path, step))
+
+
+def _facts(found: Analyzed) -> Facts:
+    with closing(sqlite3.connect(found.path)) as connection:
+        facts = find_facts(connection, stored_events(connection), 1)
+    assert facts is not None
+    return facts
+
+
+def _checkpoint(every: int) -> Step:
+    """A forward op, and a backward node that repeats ten kernels: each n-th is in no op."""
+
+    def step(thread: Thread, at: int) -> None:
+        engine = thread.process.thread(2)
+        thread.op("relu", at + 100, at + 900, seq=at)
+        thread.launch("forward", at + 200, gpu=(at + 1_000, at + 51_000))
+        begin = at + 200_000
+        engine.wrapper("ReluBackward0", begin, begin + 1_500_000)
+        engine.node("ReluBackward0", begin + 2, begin + 1_499_000, seq=at)
+        for number in range(10):
+            now = begin + 300_000 + 50_000 * number
+            if number % every or number in (0, 9):
+                engine.range("torch.nn: Net (Net)", now - 10, now + 40_000)
+                engine.op("linear", now, now + 30_000, seq=at + 10 + number)
+            engine.launch("again", now + 100, gpu=(now + 5_000, now + 45_000))
+        engine.launch("threshold", begin + 1_000_100, gpu=(begin + 1_010_000, begin + 1_060_000))
+
+    return step
+
+
+def test_a_checkpoint_is_its_unnamed_kernels_too(tmp_path: Path) -> None:
+    predicted = []
+    for every in (99, 2):
+        folder = tmp_path / f"{every}"
+        folder.mkdir()
+        facts = _facts(_run(folder, _checkpoint(every)))
+        gpus = tuple(replace(gpu, memory_bytes=80, memory_used_bytes=8) for gpu in facts.gpus)
+        found = checkpointing.advise(replace(facts, gpus=gpus))
+        assert isinstance(found, Finding)
+        assert found.remedy is not None
+        assert facts.replay is not None
+        predicted.append(facts.replay.predict(found.remedy.changes))
+    all_named, half_named = predicted
+    assert half_named.predicted_step_ns == all_named.predicted_step_ns < STEP_NS // 2
+    assert half_named.gpu_saved_ns == all_named.gpu_saved_ns
+
+
+def test_the_backward_pass_of_a_checkpoint_is_not_repeated_work(tmp_path: Path) -> None:
+    packed = Path(__file__).parents[1] / "data/captures/checkpoint_reentrant.sqlite.xz"
+    source = tmp_path / "checkpoint.sqlite"
+    source.write_bytes(lzma.decompress(packed.read_bytes()))
+    facts = _facts(analyze_file(source, tmp_path / "dldb.sqlite"))
+    gpus = tuple(replace(gpu, memory_bytes=80, memory_used_bytes=8) for gpu in facts.gpus)
+    found = checkpointing.advise(replace(facts, gpus=gpus))
+    assert isinstance(found, Finding)
+    named = {item.name for item in found.evidence}
+    assert named
+    assert not any("grad" in name.lower() for name in named)

@@ -334,6 +334,16 @@ def test_lost_gpu_work_is_said_and_no_gpu_is_called_unused(imported: ProfileFact
         assert problems == {"The capture holds no GPU work, although the program used a GPU"}
 
 
+def test_a_loader_of_a_seventh_of_the_time_is_not_suspected_of_half(
+    imported: ProfileFactory,
+) -> None:
+    query = "SELECT recommendation FROM view_expert_systems WHERE problem LIKE '%underutilized: O%'"
+    with closing(sqlite3.connect(imported("module"))) as connection:
+        said = {row[0] for row in connection.execute(query)}
+    assert said
+    assert not any("dataloading" in text for text in said)
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_advice_on_captures_is_proved_and_suspects_no_idle_data_loader(
     imported: ProfileFactory, name: str

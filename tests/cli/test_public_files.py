@@ -70,7 +70,7 @@ def _check_sentences(said: str, connection: sqlite3.Connection) -> None:
         assert time < 50
     if found := re.search(r"usage at ([\d.]+)%", said):
         assert float(found[1]) + 0.051 >= copies
-    assert loader >= 3 or "Investigate the dataloading" not in said
+    assert loader >= 10 or "Investigate the dataloading" not in said
     if found := re.search(r"(\d+) ops were eligible to use tensor cores but none", said):
         (half,) = one(
             "SELECT count(*) FROM view_op_nodes WHERE aggr_id = :aggr AND tc_eligible"

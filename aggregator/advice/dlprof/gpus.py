@@ -15,7 +15,8 @@ IMBALANCE_RATIO = 0.75
 LEAST_COMPUTING_PCT = 1.0
 """If every GPU computes for less than this, there is nothing to balance. Unit: percent."""
 LOW_MEMORY_PCT = 50.0  # Below this share of its memory a GPU could hold twice the batch.
-LEAST_LOADING_PCT = 3.0  # With less of the time the data loader is no suspect.
+SUSPECT_RATIO = 0.5
+"""With less than this share of the time of the category "Other" the data loader is no suspect."""
 LARGEST_FACTOR = 4
 """Largest factor that DLProf recommended, observed at 2 %, 7 % and 23 % of the memory."""
 _CATEGORIES = ("cpu", "dataloader", "other", "io")
@@ -117,7 +118,7 @@ def _advice_for(category: str, evidence: Evidence) -> Text:
                 "writing of files during the iterations",
                 share=share,
             )
-    if loading < LEAST_LOADING_PCT and not evidence.is_from_dlprof:
+    if loading < SUSPECT_RATIO * share and not evidence.is_from_dlprof:
         return say(
             "Other has the highest (non-GPU) usage at {share:.1f}%: neither the GPU nor an op on "
             "the CPU ran. Look at what else the program did in that time, such as start-up, "

@@ -31,7 +31,12 @@ def op_items(facts: Facts, rows: Bool, time_ns: Int64 | None = None) -> tuple[It
     return _ops(facts, facts.work.op[rows], values[rows])
 
 
-def _ops(facts: Facts, op: Int64, time_ns: Int64) -> tuple[Item, ...]:
+def gap_items(facts: Facts, rows: Bool) -> tuple[Item, ...]:
+    """Return the ops before whose work the GPU was idle longest: an op does not own that time."""
+    return _ops(facts, facts.work.op[rows], facts.gap_ns[rows], kind="before")
+
+
+def _ops(facts: Facts, op: Int64, time_ns: Int64, kind: str = "op") -> tuple[Item, ...]:
     if not len(op):
         return ()
     found, code = dense_codes(op)
@@ -41,7 +46,7 @@ def _ops(facts: Facts, op: Int64, time_ns: Int64) -> tuple[Item, ...]:
     order = np.lexsort((found, -total))[:MAX_ITEMS]
     return tuple(
         Item(
-            "op",
+            kind,
             f"{facts.ops.op_ids[found[row]]} {facts.ops.names[found[row]]}",
             int(total[row]),
             int(count[row]),

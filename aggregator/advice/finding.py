@@ -105,7 +105,9 @@ class Link:
 class Item:
     """An item of evidence."""
 
-    kind: str  # ``op``, ``kernel``, ``iteration``, ``gpu``, ``call`` or ``setting``.
+    # ``op``, ``before`` (of the time before an op's work), ``kernel``, ``iteration``, ``gpu``,
+    # ``rank``, ``call``, ``shape`` or ``setting``.
+    kind: str
     name: str  # Its name in the profile.
     time_ns: int | None = None  # Its time in the window; None if it has no time. Unit: ns.
     count: int | None = None  # How often it occurred; None for once.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.advice.evidence import LATE, gaps_proof, op_items
+from aggregator.advice.evidence import LATE, gap_items, gaps_proof
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Finding, Remedy
 from aggregator.advice.input_bound import loading_in_gaps
@@ -48,7 +48,7 @@ def advise(facts: Facts) -> Answer:
             "left; gaps that a data loader's range covers by half or more are not counted"
         ),
         needs=_needs(facts),
-        evidence=op_items(facts, waited, facts.gap_ns),
+        evidence=gap_items(facts, waited),
         proof=gaps_proof(facts, waited, _condition(facts), "waiting_ns"),
     )
 

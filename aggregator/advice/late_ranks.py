@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aggregator.advice import imbalanced_gpus
-from aggregator.advice.evidence import gpu_item
+from aggregator.advice.evidence import gap_items, gpu_item
 from aggregator.advice.facts import Facts, RankWait
 from aggregator.advice.finding import ALL_RANKS, Answer, Finding, Item, Proof
 from aggregator.texts import Text, say
@@ -32,13 +32,13 @@ def advise(facts: Facts) -> Answer:
         advice=NAME,
         gain_pct=facts.share_pct(_gain_ns(facts, late) * len(facts.gpus)) if is_named else share,
         problem=_problem(facts, late, share) if is_named else _in_turns(share),
-        recommendation=_recommendation(late) if is_named else _even_work(),
+        recommendation=_recommendation(facts, late) if is_named else _even_work(),
         reasoning=say(
             "For each collective, the time between its start on a rank and its start on the last "
             "rank; all of it is saved if the ranks enter it at the same time"
         ),
         is_guess=not is_named,
-        evidence=_evidence(facts),
+        evidence=_evidence(facts, late if is_named else None),
         faster_rank=late.rank if is_named else ALL_RANKS,
         proof=Proof(
             "SELECT coalesce(sum(kept_waiting_ns), 0) AS kept_waiting_ns FROM view_collectives"
@@ -110,13 +110,29 @@ def _in_turns(share: float) -> Text:
     )
 
 
-def _recommendation(late: RankWait) -> Text:
+def _recommendation(facts: Facts, late: RankWait) -> Text:
+    """What to look at: its GPU does not compute much longer than the others."""
+    pauses = _pauses(facts, late)
+    if pauses:
+        return say(
+            "Look at the Python code of rank {rank} before {op}, where its GPU is idle longest: "
+            "input, logging, checkpoints, evaluation, garbage collection. If there is none, at "
+            "other programs on its machine and the clocks of its GPU",
+            rank=late.rank,
+            op=pauses[0].name.partition(" ")[2],
+        )
     return say(
-        "Look at what rank {rank} does before its collectives: its GPU does not compute much "
-        "longer than the others. Input, logging, checkpoints, evaluation, garbage collection, or "
-        "another program on its machine",
+        "Look at the Python code of rank {rank} before its collectives: input, logging, "
+        "checkpoints, evaluation, garbage collection. If there is none, at other programs on its "
+        "machine and the clocks of its GPU",
         rank=late.rank,
     )
+
+
+def _pauses(facts: Facts, late: RankWait) -> tuple[Item, ...]:
+    """The ops before whose work the GPU of a rank was idle for long."""
+    here = facts.launched & (facts.work.device == late.device)
+    return gap_items(facts, here & (facts.gap_ns >= MIN_STALL_NS))
 
 
 def _even_work() -> Text:
@@ -126,9 +142,9 @@ def _even_work() -> Text:
     )
 
 
-def _evidence(facts: Facts) -> tuple[Item, ...]:
+def _evidence(facts: Facts, late: RankWait | None) -> tuple[Item, ...]:
     names = {gpu.device: gpu.name for gpu in facts.gpus}
     ordered = sorted(facts.rank_waits, key=lambda rank: -rank.kept_waiting_ns)
     gpus = (gpu_item(wait.device, names.get(wait.device, ""), None) for wait in ordered[:1])
     waits = (Item("rank", f"{wait.rank}", wait.kept_waiting_ns) for wait in ordered[:5])
-    return (*waits, *gpus)
+    return (*waits, *gpus, *(() if late is None else _pauses(facts, late)[:3]))

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from aggregator.advice.evidence import LATE, gaps_proof, op_items
+from aggregator.advice.evidence import LATE, gap_items, gaps_proof
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Finding, Item, Remedy
 from aggregator.replay.changes import launch_once
@@ -62,7 +62,7 @@ def advise(facts: Facts) -> Answer:
             "slow down launching, so the time is shorter without them"
         ),
         evidence=(
-            *op_items(facts, waited, facts.gap_ns),
+            *gap_items(facts, waited),
             Item("gap", "median gap", int(np.median(facts.gap_ns[waited])), gaps),
         ),
         proof=gaps_proof(

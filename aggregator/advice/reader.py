@@ -6,7 +6,9 @@ How much is computed depends on the steps, not on the length of the profile.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +64,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         call_names=store.call_names,
         waits=_read_waits(store, steps),
         gpus=_gpus(store, work, steps, moves),
-        idle_devices=_idle_devices(store, work),
+        idle_devices=() if _is_part_of_job(meta) else _idle_devices(store, work),
         settings=store.settings,
         has_graphs=bool((work.kind == WorkKind.GRAPH).any()),
         has_loader=meta.get("dataloader_measured") == "1",
@@ -233,6 +235,11 @@ def _gpus(store: EventStore, work: WindowWork, steps: Steps, moves: Bool) -> tup
             )
         )
     return tuple(result)
+
+
+def _is_part_of_job(meta: Mapping[Any, Any]) -> bool:
+    """Whether other ranks, whose work is not in the profile, use the GPUs that it does not."""
+    return bool(meta.get("job_rank")) or meta.get("is_part_of_job") == "1"
 
 
 def _idle_devices(store: EventStore, work: WindowWork) -> tuple[int, ...]:

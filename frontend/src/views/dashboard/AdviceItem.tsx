@@ -97,7 +97,12 @@ function Jump({ link, label }: { link: AdviceLink; label: string }): JSX.Element
 function Evidence({ item }: { item: EvidenceItem }): JSX.Element {
   const time = item.timeNs === null ? null : formatDuration(item.timeNs);
   // Everything else is named by the profile itself.
-  const name = item.kind === "gap" ? t("Median gap before a kernel") : item.name;
+  const name =
+    item.kind === "gap"
+      ? t("Median gap before a kernel")
+      : item.kind === "before"
+        ? t("Before {name}", { name: item.name })
+        : item.name;
   return (
     <li>
       <span class="evidence-name" title={name}>

@@ -12,6 +12,7 @@ import { Name } from "../../ui/Name";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, ErrorNote, Skeleton } from "../../ui/states";
+import { TrialsPanel } from "./Trials";
 
 const WIDTH = 420;
 const HEIGHT = 44;
@@ -45,6 +46,7 @@ export function HistoryView(): JSX.Element {
         {found.error === null && found.data === null && <Skeleton lines={8} />}
         {found.data !== null && <Trends history={found.data} />}
       </Panel>
+      <TrialsPanel />
     </div>
   );
 }

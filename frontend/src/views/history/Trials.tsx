@@ -1,0 +1,112 @@
+/** Changes that were tried with `dlprof trial`: what was predicted, and what was measured. */
+
+import type { JSX } from "preact";
+import type { RememberedTrial, Trials } from "../../api/types";
+import { t } from "../../i18n";
+import { durationText, formatFixed } from "../../lib/units";
+import { useScoped } from "../../state/scope";
+import { Panel } from "../../ui/Panel";
+import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
+
+/** A change of time with its sign: -3.2 % is faster. */
+function percent(value: number): string {
+  return `${value > 0 ? "+" : ""}${formatFixed(value, 1)} %`;
+}
+
+function change(value: number | null): JSX.Element | string {
+  return value === null ? <Unknown /> : percent(value);
+}
+
+const VERDICTS: Readonly<Record<string, string>> = {
+  faster: t("faster"),
+  slower: t("slower"),
+  same: t("same"),
+  "cannot tell": t("cannot tell"),
+};
+
+const LOSSES: Readonly<Record<string, string>> = {
+  agree: t("agree"),
+  differ: t("differ: the result is changed"),
+  unknown: t("unknown"),
+};
+
+export function TrialsPanel(): JSX.Element {
+  const answer = useScoped<Trials>("trials/");
+  return (
+    <Panel title={t("Changes that were tried")} span={12}>
+      <Loaded resource={answer} skeleton={<Skeleton lines={3} />}>
+        {({ trials, unreadable }) => (
+          <>
+            {trials.length === 0 ? (
+              <Empty title={t("No change was tried")}>
+                {t("dlprof trial measures a change, and shows here how good a prediction was.")}
+              </Empty>
+            ) : (
+              <Table trials={trials} />
+            )}
+            {unreadable > 0 && (
+              <p>{t("{count} lines of trials.jsonl cannot be read.", { count: unreadable })}</p>
+            )}
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}
+
+function Table({ trials }: { trials: readonly RememberedTrial[] }): JSX.Element {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keyboard
+    <section class="compare-rows" aria-label={t("Changes that were tried")} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{t("Change")}</th>
+            <th scope="col">{t("Predicted by")}</th>
+            <th scope="col" class="is-number">
+              {t("Predicted")}
+            </th>
+            <th scope="col" class="is-number">
+              {t("Measured")}
+            </th>
+            <th scope="col">{t("95 % interval")}</th>
+            <th scope="col">{t("Verdict")}</th>
+            <th scope="col">{t("Losses")}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {trials.map((trial, index) => (
+            <Row key={`${trial.at} ${index}`} trial={trial} />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Row({ trial }: { trial: RememberedTrial }): JSX.Element {
+  const { prediction, change_pct, interval_pct, base_ns, new_ns } = trial;
+  const times =
+    base_ns === null || new_ns === null ? "" : `${durationText(base_ns)} → ${durationText(new_ns)}`;
+  return (
+    <tr>
+      <th scope="row" title={`${trial.at} ${trial.base}`}>
+        {trial.variant}
+      </th>
+      <td>{prediction === null ? "" : `${prediction.name} (${prediction.certainty})`}</td>
+      <td class="is-number">{prediction !== null && change(prediction.change_pct)}</td>
+      <td class="is-number" title={times}>
+        {change(change_pct)}
+      </td>
+      <td>
+        {interval_pct === null ? (
+          <Unknown reason={trial.reason} />
+        ) : (
+          interval_pct.map(percent).join(t(" to "))
+        )}
+      </td>
+      <td>{VERDICTS[trial.verdict] ?? trial.verdict}</td>
+      <td>{LOSSES[trial.losses] ?? trial.losses}</td>
+    </tr>
+  );
+}

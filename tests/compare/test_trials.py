@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def _any_program_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(
-    times_ms: Sequence[Sequence[float]], losses: Sequence[Sequence[Loss]] = ((), ()), **more: object
+    times_ms: Sequence[Sequence[float]], losses: Sequence[Sequence[Loss]] = ((), ()), **more: Any
 ) -> list[TrialRun]:
     """Runs of variants with these steps; ``more`` is equal in all of them."""
     return [
@@ -44,8 +45,8 @@ def made(
     ]
 
 
-def judged(*times_ms: Sequence[float], **more: object) -> Estimate:
-    return judge_variant(made(times_ms, **more), 1, repeats=5)  # type: ignore[arg-type]
+def judged(*times_ms: Sequence[float], **more: Any) -> Estimate:
+    return judge_variant(made(times_ms, **more), 1, repeats=5)
 
 
 def stepping(step_ms: Callable[[int], float]) -> Callable[[TrialPlan, int, int], TrialRun]:

@@ -175,17 +175,16 @@ def _without_promise(facts: Facts, finding: Finding) -> Finding:
         gain_source=None,
         severity=Severity.LOW,
         problem=say(
-            "The GPU works {work} of a step, which takes {step} as profiled; how much of the other "
-            "{rest} is the profiler's is unknown. As profiled: {problem}",
+            "{problem}, as profiled: the GPU works {work} of a {step} step, and how much of the "
+            "other {rest} is the profiler's is unknown",
             problem=finding.problem,
             work=duration_text(work_ns),
             step=duration_text(step_ns),
             rest=duration_text(step_ns - work_ns),
         ),
         reasoning=say(
-            "Idle time of the GPU between the pieces of work of the step as profiled. Markers and "
-            "tracing slow the CPU down, so without a step that was timed without them nothing is "
-            "known of what a fix saves"
+            "Measured in the step as profiled. Markers and tracing slow the CPU down, so nothing "
+            "is known of what a fix saves until the step was timed without them"
         ),
         needs=_MEASURE_BARE
         if finding.needs is None
@@ -194,7 +193,7 @@ def _without_promise(facts: Facts, finding: Finding) -> Finding:
 
 
 _MEASURE_BARE = say(
-    "The step without profiling: dlprof python train.py measures it, or give what the program "
+    "Time the step without the profiler: dlprof python train.py does, or give what the program "
     "prints with --bare_step_ms"
 )
 

@@ -53,11 +53,9 @@ def advise(facts: Facts) -> Answer:
             busy=100.0 * busy,
             share=max(shares),
         ),
-        recommendation=say(
-            "Try a batch {factor} times as large, and adapt the learning rate", factor=factor
-        )
+        recommendation=say("Try a {factor}x larger batch; retune the learning rate", factor=factor)
         if facts.is_training
-        else say("Try to process {factor} times as many samples at once", factor=factor),
+        else say("Process {factor}x as many samples or requests at once", factor=factor),
         reasoning=say(
             "Time per sample: {factor} times as many samples share the time spent waiting "
             "for launches, while the busy time grows with the batch",

@@ -54,8 +54,8 @@ def advise(facts: Facts) -> Answer:
             used=max(used),
         ),
         recommendation=say(
-            "Turn it off (gradient_checkpointing=False), or use it for fewer layers, as far as the "
-            "memory allows"
+            "Turn it off (gradient_checkpointing=False in transformers, no "
+            "torch.utils.checkpoint), or use it for fewer layers, as far as the memory allows"
         ),
         reasoning=say(
             "The time of the kernels that are run again, for the share of the time that is limited "

@@ -46,7 +46,8 @@ def advise(facts: Facts) -> Answer:
             span=facts.span,
         ),
         recommendation=say(
-            "Set torch.backends.cudnn.benchmark = True if the input sizes do not change"
+            "Set torch.backends.cudnn.benchmark = True at the start of the program, if the input "
+            "sizes do not change from step to step"
         ),
         reasoning=say(
             "10% of their time, for the share of the time that is limited by the GPU. This "

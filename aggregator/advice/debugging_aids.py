@@ -24,7 +24,7 @@ def advise(facts: Facts) -> Answer:
             names=", ".join(found),
         ),
         recommendation=say(
-            "Turn them off in normal runs, for example with "
+            "Turn them off outside of debugging, for example "
             "torch.autograd.set_detect_anomaly(False)"
         ),
         reasoning=say(

@@ -43,13 +43,13 @@ def advise(facts: Facts) -> Answer:
         remedy=_remedy(facts),
         gain_pct=gain,
         problem=say(
-            "Matrix products take {share:.0f}% of {span} and none of them runs in 16 bits",
+            "No matrix product runs in FP16 or BF16; they take {share:.0f}% of {span}",
             share=facts.share_pct(int(time[rows].sum())),
             span=facts.span,
         ),
         recommendation=say(
-            "Use automatic mixed precision: torch.autocast('cuda', dtype=torch.bfloat16), or "
-            "float16 with a GradScaler. Check that the model still converges"
+            "Run forward pass and loss under torch.autocast('cuda', dtype=torch.bfloat16), or in "
+            "float16 with a torch.amp.GradScaler. Check that the model still converges"
         )
         if facts.is_training
         else say(

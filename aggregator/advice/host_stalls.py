@@ -35,13 +35,14 @@ def advise(facts: Facts) -> Answer:
         gain_pct=share,
         problem=say(
             "GPU {device} is idle for {share:.0f}% of the step, more than 1 ms at a time, while "
-            "the script does other work",
+            "the program does other work",
             device=gpu.device,
             share=share,
         ),
         recommendation=say(
-            "Check what runs before the listed ops: preparing input, logging, "
-            "metrics, checkpoints. Move it to another thread or process, or do it less often"
+            "Look at the Python code before {ops}: input, logging, metrics, checkpoints. Move it "
+            "to another thread or process, or do it less often",
+            ops=", ".join(item.name.partition(" ")[2] for item in gap_items(facts, waited)[:2]),
         ),
         reasoning=say(
             "Gaps of more than 1 ms before work that was launched when the GPU had no work "

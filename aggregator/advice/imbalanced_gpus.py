@@ -7,7 +7,7 @@ import numpy as np
 from aggregator.advice.evidence import gpu_item, launched
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Link, Proof, View
-from aggregator.texts import say
+from aggregator.texts import Text, say
 
 NAME = "imbalanced_gpus"
 
@@ -26,15 +26,10 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         gain_pct=gain,
-        problem=say(
-            "GPU {busiest} computes {ratio:.1f} times as long as the mean of all GPUs; the others "
-            "wait for it",
-            busiest=busiest,
-            ratio=most / max(mean, 1.0),
-        ),
+        problem=_problem(facts, busiest, 100.0 * (most / max(mean, 1.0) - 1.0)),
         recommendation=say(
             "Give every GPU the same number of samples of similar size, and the same layers: "
-            "equal batches, samples sorted by length, stages of equal cost"
+            "drop_last=True or equal batches, batches by length, stages of equal cost"
         ),
         reasoning=say(
             "The time that the busiest GPU computes longer than the mean of all GPUs, "
@@ -48,6 +43,24 @@ def advise(facts: Facts) -> Answer:
             int(facts.work.duration_ns[rows].sum()),
         ),
         link=Link(View.GPUS, {}),
+    )
+
+
+def _problem(facts: Facts, busiest: int, more_pct: float) -> Text:
+    rank = next((wait.rank for wait in facts.rank_waits if wait.device == busiest), None)
+    if rank is None:
+        return say(
+            "GPU {busiest} has {more:.0f}% more work than the mean of all GPUs; the others wait "
+            "for it",
+            busiest=busiest,
+            more=more_pct,
+        )
+    return say(
+        "Rank {rank} (GPU {busiest}) has {more:.0f}% more work than the mean of the ranks; the "
+        "others wait for it",
+        rank=rank,
+        busiest=busiest,
+        more=more_pct,
     )
 
 

@@ -77,16 +77,14 @@ def advise(facts: Facts) -> Answer:
 def _problem(device: int, launches: int, profiled_pct: float, bare_pct: float | None) -> Text:
     if bare_pct is None:
         return say(
-            "GPU {device} waits {share:.0f}% of the step for work to be launched: {count} calls "
-            "per step launch it piece by piece",
+            "GPU {device} waits for launches {share:.0f}% of the step ({count:,} launches a step)",
             device=device,
             share=profiled_pct,
             count=launches,
         )
     return say(
-        "Without profiling, GPU {device} waits about {share:.0f}% of the step for work to be "
-        "launched (while profiled: {profiled:.0f}%): {count} calls per step launch it piece by "
-        "piece",
+        "Without profiling, GPU {device} waits about {share:.0f}% of the step for launches (as "
+        "profiled {profiled:.0f}%; {count:,} launches a step)",
         device=device,
         share=bare_pct,
         profiled=profiled_pct,
@@ -106,15 +104,15 @@ def _ops_of_value_sizes(facts: Facts) -> list[str]:
 def _recommendation(facts: Facts) -> Text:
     if facts.has_graphs or facts.has_replays:
         return say(
-            "Part of the step is replayed from CUDA graphs already. Move what is launched between "
-            "the replays into the graphs, or run fewer and larger pieces: several steps or "
-            "requests per replay"
+            "Part of the step is replayed from CUDA graphs already. Capture what is launched "
+            "between the replays, too, or let a replay do more: several steps or requests"
         )
     found = _ops_of_value_sizes(facts)
     if found:
         return say(
-            "Run fewer and larger kernels (torch.compile, larger batches). CUDA graphs cannot hold "
-            "this step as it is: sizes in it depend on values ({names})",
+            "Run fewer and larger kernels: torch.compile(model), or a larger batch. CUDA graphs "
+            "cannot hold this step as it is: sizes in it depend on values ({names}). Replace them "
+            "by masks of a fixed size first, such as torch.where(mask, x, 0)",
             names=", ".join(found),
         )
     if facts.decode_bandwidth_pct is not None:
@@ -126,7 +124,8 @@ def _recommendation(facts: Facts) -> Text:
             pct=facts.decode_bandwidth_pct,
         )
     return say(
-        "Launch many kernels at once with CUDA graphs (torch.cuda.make_graphed_callables, or "
-        "torch.compile with mode='reduce-overhead'), or run fewer and larger kernels "
-        "(torch.compile, larger batches)"
+        "Launch many kernels at once with CUDA graphs: torch.compile(model, "
+        "mode='reduce-overhead') needs the least work, torch.cuda.make_graphed_callables no "
+        "compiler. Shapes must not change from step to step. Else run fewer and larger kernels: "
+        "torch.compile(model), or a larger batch"
     )

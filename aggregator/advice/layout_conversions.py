@@ -97,8 +97,9 @@ def advise(facts: Facts) -> Answer:
             share=100.0 * total / busy,
         ),
         recommendation=say(
-            "Use the channels-last layout: model.to(memory_format=torch.channels_last), and "
-            "the same for the input"
+            "Try the channels-last layout: model.to(memory_format=torch.channels_last), and the "
+            "same for each input. Time both: an op of the model that needs the other layout makes "
+            "it slower"
         ),
         reasoning=say(
             "The time of these kernels, for the share of the time that is limited by the "

@@ -46,8 +46,9 @@ def advise(facts: Facts) -> Answer:
         gain_pct=gain,
         problem=_problem(count, len(slow), period_of(steps.number[slow])),
         recommendation=say(
-            "Check what else these steps do: checkpoints, evaluation, logging, garbage "
-            "collection, the start of an epoch. Do it less often or in the background"
+            "Look at what else the program does in these steps: checkpoints, evaluation, logging, "
+            "garbage collection (gc.freeze() after start-up), the start of an epoch. Do it less "
+            "often or in the background"
         ),
         reasoning=say(
             "The time of these steps beyond the median step of {median:.1f} ms, divided by "

@@ -67,13 +67,14 @@ def advise(facts: Facts) -> Answer:
         ),
         gain_pct=gain,
         problem=say(
-            "Calls wait until the GPU has finished, {count:.0f} per step; the GPU is then "
-            "idle until new work arrives",
+            "{count:.0f} times a step the program waits until the GPU has finished; the GPU is "
+            "then idle until new work arrives",
             count=max(count, 1.0),
         ),
         recommendation=say(
-            "Move .item(), .cpu(), nonzero() and printing of tensors out of the step, or do "
-            "them every n steps; copy to pinned memory with non_blocking=True"
+            "Move .item(), .cpu(), nonzero() and the printing of tensors out of the step, or do "
+            "them every 50 steps; for values that are needed later, copy to pinned memory with "
+            "non_blocking=True and read them a step later"
         ),
         reasoning=say(
             "For each wait, the shorter of its duration and the idle time of the GPU until "

@@ -35,8 +35,8 @@ def advise(facts: Facts) -> Answer:
             span=facts.span,
         ),
         recommendation=say(
-            "Check why these ops do not use them: a region without autocast, a .float() "
-            "before them, an FP32 or FP64 parameter, an unusual shape"
+            "Find why the ops below do not use them: a region without autocast, a .float() "
+            "before them, an FP32 or FP64 parameter, sizes that are no multiples of 8"
         ),
         reasoning=say(
             "These kernels in 1/6 of their time, for the share of the time that is limited "

@@ -45,8 +45,8 @@ def advise(facts: Facts) -> Answer:
             span=facts.span,
         ),
         recommendation=say(
-            "Fuse element-wise ops: torch.compile, fused optimizers and losses, fewer and larger "
-            "tensors, larger batches"
+            "Fuse element-wise ops: torch.compile(model), an optimizer with fused=True, fused "
+            "losses; or a larger batch"
         ),
         reasoning=say(
             "The time of these kernels and of the gaps of up to 3 us before them; fusing two "

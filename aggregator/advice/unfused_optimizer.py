@@ -119,12 +119,13 @@ def _recommendation(facts: Facts, rows: Bool) -> Text:
         return say("Use the fused optimizer: torch.optim.{name}(..., fused=True)", name=known[0])
     if names and names <= ONLY_FOREACH:
         return say(
-            "Compile the step of {name} (torch.compile), or use foreach=True: it has no fused form "
-            "for GPUs",
+            "Compile its step: torch.compile(optimizer.step), or use {name}(..., foreach=True); "
+            "PyTorch has no fused {name} for GPUs",
             name=", ".join(sorted(names)),
         )
     return say(
-        "Use a fused form of {name} (apex, or the step under torch.compile), or foreach=True",
+        "Use a fused form of {name} (apex has some), compile its step: "
+        "torch.compile(optimizer.step), or use foreach=True if it has that option",
         name=", ".join(sorted(names)),
     )
 
@@ -132,10 +133,7 @@ def _recommendation(facts: Facts, rows: Bool) -> Text:
 def _problem(facts: Facts, kernels: int, *, is_loop: bool) -> Text:
     if is_loop:
         return say(
-            "The optimizer updates its parameters one by one: {count}",
+            "The optimizer is not fused and updates its parameters one by one ({count})",
             count=facts.per_step(kernels),
         )
-    return say(
-        "The optimizer reads and writes its values in several passes: {count}",
-        count=facts.per_step(kernels),
-    )
+    return say("The optimizer is not fused ({count})", count=facts.per_step(kernels))

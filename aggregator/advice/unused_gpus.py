@@ -23,8 +23,8 @@ def advise(facts: Facts) -> Answer:
             names=", ".join(str(device) for device in idle),
         ),
         recommendation=say(
-            "Spread the work over them (torchrun, DistributedDataParallel), or hide them "
-            "from the application (CUDA_VISIBLE_DEVICES)"
+            "Use them too (torchrun --nproc_per_node=gpu, with DistributedDataParallel), or leave "
+            "them to others: hide them from the program (CUDA_VISIBLE_DEVICES)"
         ),
         reasoning=say("This profile does not show how well the training scales to more GPUs"),
         needs=say("A run on all GPUs, to measure the speedup"),

@@ -170,13 +170,13 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
         return Verdict(Limit.UNKNOWN, say("{text}", text=first.problem), None, first.advice)
     if first.gain_ns is None:
         sentence = say(
-            "{problem}; a fix could save {share:.0f}% of the time per sample",
+            "{problem}; up to {factor:.1f}x throughput",
             problem=first.problem,
-            share=first.gain_pct,
+            factor=100.0 / max(100.0 - first.gain_pct, 1.0),
         )
         return Verdict(limit, sentence, first.gain_pct, first.advice)
-    is_small = first.gain_pct < MEDIUM_GAIN_PCT and found.limit is not Limit.UNKNOWN
-    if is_small or first.gain_pct < MIN_GAIN_PCT:
+    # What saves little does not explain the step, unless nothing else is known of it.
+    if first.gain_pct < (MEDIUM_GAIN_PCT if symptoms.shares is not None else MIN_GAIN_PCT):
         return _led_by(found, first)
     sentence = say(
         "{problem}; a fix could save {saved} of a step ({share:.0f}%)",
@@ -200,8 +200,8 @@ def _of_profiled_step(symptoms: Symptoms) -> Verdict:
     return Verdict(
         Limit.UNKNOWN,
         say(
-            "The GPU is busy {busy:.0f}% of a step, which takes {step} as profiled; how much of "
-            "the rest is the profiler's is unknown",
+            "The GPU is busy {busy:.0f}% of a {step} step as profiled; how much of the rest is the "
+            "profiler's is unknown",
             busy=busy,
             step=symptoms.step_text,
         ),
@@ -225,8 +225,7 @@ def _limit_of_step(symptoms: Symptoms) -> Verdict:
     if mean > MAX_SKEW * median:
         return _unknown(
             say(
-                "What limits a step is unknown: the mean one ({mean}) takes much longer than the "
-                "median one ({median}), so these iterations contain start-up or stalls",
+                "Some steps are much slower: mean {mean}, median {median}",
                 mean=duration_text(mean),
                 median=duration_text(median),
             )
@@ -286,8 +285,8 @@ def _of_several(
         return Verdict(
             Limit.UNKNOWN,
             say(
-                "No single limit: the GPU is busy {busy:.0f}% of a {step} step, and the CPU "
-                "launches its work only just in time",
+                "No single limit: GPU busy {busy:.0f}% of a {step} step; the CPU barely keeps "
+                "ahead",
                 busy=shares.busy,
                 step=step,
             ),
@@ -325,7 +324,7 @@ def _of_host(
     idle = shares.idle + shares.loading
     if shares.idle >= MIN_SHARE_PCT:
         return Verdict(limit, _IDLING[limit](idle, step), idle, advice)
-    return Verdict(limit, _WAITING[limit](path.host, shares.busy, step), path.host, advice)
+    return Verdict(limit, _WAITING[limit](shares.busy, step), path.host, advice)
 
 
 def _launch_bound(idle: float, step: str) -> Text:
@@ -340,22 +339,18 @@ def _host_bound(idle: float, step: str) -> Text:
     )
 
 
-def _launches_late(host: float, busy: float, step: str) -> Text:
+def _launches_late(busy: float, step: str) -> Text:
     return say(
-        "Launch-bound: a {step} step waits for the CPU {share:.0f}% of its time; the GPU is "
-        "busy {busy:.0f}% of it",
+        "Launch-bound: the CPU sets the pace of a {step} step; the GPU is busy {busy:.0f}% of it",
         step=step,
-        share=host,
         busy=busy,
     )
 
 
-def _works_long(host: float, busy: float, step: str) -> Text:
+def _works_long(busy: float, step: str) -> Text:
     return say(
-        "CPU-bound: a {step} step waits for the program {share:.0f}% of its time; the GPU is "
-        "busy {busy:.0f}% of it",
+        "CPU-bound: the program sets the pace of a {step} step; the GPU is busy {busy:.0f}% of it",
         step=step,
-        share=host,
         busy=busy,
     )
 

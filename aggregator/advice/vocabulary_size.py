@@ -50,14 +50,15 @@ def advise(facts: Facts) -> Answer:
         remedy=None if is_compiled else _remedy(facts, rows),
         gain_pct=gain,
         problem=say(
-            "The vocabulary has {size} entries, which is no multiple of 64; its matrix products "
-            "take {share:.0f}% of {span}",
+            "Vocabulary size {size} is not a multiple of 64; its matrix products take "
+            "{share:.0f}% of {span}",
             size=size,
             share=facts.share_pct(time_ns),
             span=facts.span,
         ),
         recommendation=say(
-            "Pad it to {padded} entries, in the embedding and in the last layer",
+            "Pad it to {padded} in the embedding and in the last layer (with tied weights it is "
+            "one tensor); the tokenizer stays as it is",
             padded=-(-size // MULTIPLE) * MULTIPLE,
         ),
         reasoning=say(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from aggregator.advice.verdict import (
+    FirstFinding,
     Limit,
     PathShares,
     Roofline,
@@ -90,7 +91,7 @@ def test_what_takes_most_of_a_step_limits_it(given: Symptoms, limit: Limit, sent
         (symptoms(None), "it has no breakdown of its time"),
         (
             replace(symptoms(IDLE, gains_pct={"launch_bound": 82.2}), mean_ns=76_800_000.0),
-            "the mean one (76.8 ms) takes much longer than the median one (52.9 ms)",
+            "Some steps are much slower: mean 76.8 ms, median 52.9 ms",
         ),
         (
             symptoms(StepShares(36.0, 20.0, 4.0, 10.0, 30.0)),
@@ -153,10 +154,7 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
             replayed(HALF, replace(PATH, host=74.0, computing=26.0), launch_bound=32.6),
             Limit.LAUNCH,
             74.0,
-            (
-                "Launch-bound: a 52.9 ms step waits for the CPU 74% of its time; the GPU is busy "
-                "62% of it"
-            ),
+            ("Launch-bound: the CPU sets the pace of a 52.9 ms step; the GPU is busy 62% of it"),
         ),
         (
             replayed(
@@ -164,10 +162,7 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
             ),
             Limit.HOST,
             99.0,
-            (
-                "CPU-bound: a 52.9 ms step waits for the program 99% of its time; the GPU is busy "
-                "62% of it"
-            ),
+            ("CPU-bound: the program sets the pace of a 52.9 ms step; the GPU is busy 62% of it"),
         ),
         (
             replayed(IDLE, replace(PATH, host=100.0), launch_bound=43.9, host_stalls=43.8),
@@ -217,10 +212,7 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
             ),
             Limit.UNKNOWN,
             84.0,
-            (
-                "No single limit: the GPU is busy 84% of a 52.9 ms step, and the CPU launches its "
-                "work only just in time"
-            ),
+            ("No single limit: GPU busy 84% of a 52.9 ms step; the CPU barely keeps ahead"),
         ),
         (
             replayed(
@@ -241,3 +233,25 @@ def test_a_replay_says_what_a_step_waits_for(
     verdict = limiting_factor(given)
 
     assert (verdict.limit, verdict.share_pct, verdict.sentence) == (limit, share_pct, sentence)
+
+
+def test_a_finding_that_saves_little_does_not_explain_the_step() -> None:
+    """Ranks that wait for each other for 3% of a step of which the GPU idles two thirds."""
+    first = FirstFinding("late_ranks", "The ranks wait 13% of the step", 1_880_000, 3.3)
+    given = replace(
+        replayed(IDLE, replace(PATH, host=100.0), launch_bound=43.9), has_bare=False, first=first
+    )
+
+    verdict = limiting_factor(given)
+
+    assert verdict.sentence.startswith("The GPU is busy 13% of a 52.9 ms step as profiled")
+    assert verdict.sentence.endswith("First to change: The ranks wait 13% of the step")
+
+
+def test_a_late_rank_explains_steps_that_are_much_slower_than_others() -> None:
+    first = FirstFinding("late_ranks", "Rank 1 enters a collective 122 ms late", 23_000_000, 25.0)
+
+    verdict = limiting_factor(replace(symptoms(IDLE), mean_ns=76_800_000.0, first=first))
+
+    assert (verdict.limit, verdict.advice) == (Limit.RANKS, "late_ranks")
+    assert verdict.sentence.startswith("Rank 1 enters a collective 122 ms late")

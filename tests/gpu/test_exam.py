@@ -61,14 +61,16 @@ BASE = measured("", 100.0, 100.0, 100.0)
 def test_errors_are_counted_in_points_of_the_step_and_large_ones_are_bold() -> None:
     rows = [predicted("--a", 20.0), predicted("--b", 30.0, confidence="sure")]
     lines = table_lines(
-        rows, [*BASE, *measured("--a", 80.0, 81.0, 70.0), *measured("--b", 85.0, 85.0, 85.0)]
+        rows, [*BASE, *measured("--a", 80.0, 79.5, 80.5), *measured("--b", 85.0, 85.0, 85.0)]
     )
     assert "2 changes of 1 programs" in lines[0]
     assert "median error is 7.5 points" in lines[0]
     assert "1 of 2 (50 %) are within 10 points, and 0 have the wrong sign" in lines[0]
     assert "Of 1 that were sure 0 are within 5 points" in lines[0]
-    assert lines[4].endswith("| 20.0 % | 20.0 % (19.0 to 30.0) | +0.0 |")
-    assert lines[5].endswith("| 30.0 % | 15.0 % (15.0 to 15.0) | **+15.0** |")
+    assert "| 20.0 % | 20.0 % (" in lines[4]
+    assert lines[4].endswith(") | +0.0 |")
+    assert "| 30.0 % | 15.0 % (" in lines[5]
+    assert lines[5].endswith(") | **+15.0** |")
 
 
 def test_change_that_makes_a_step_slower_than_promised_has_the_wrong_sign() -> None:
@@ -89,12 +91,13 @@ def test_silence_is_counted_and_shown() -> None:
     runs = [*BASE, *measured("--a", 80.0, 80.0), *measured("--b", 95.0, 95.0)]
     lines = table_lines(rows, runs)
     assert "gave no number for 1" in lines[0]
-    assert "| none | 20.0 % (20.0 to 20.0) |  |" in lines[4]
+    assert "| none | 20.0 % (" in lines[4]
+    assert lines[4].endswith(") |  |")
 
 
 def test_larger_batch_is_compared_by_sample() -> None:
     runs = [*BASE, *measured("--a", 200.0, 200.0, 200.0, samples=4)]
-    assert "| 50.0 % (50.0 to 50.0) |" in table_lines([predicted("--a", 50.0)], runs)[4]
+    assert "| 50.0 % | 50.0 % (" in table_lines([predicted("--a", 50.0)], runs)[4]
 
 
 def test_answers_of_dlprof_become_shares_of_the_step() -> None:

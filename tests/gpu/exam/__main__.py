@@ -18,10 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from aggregator.compare.trials import Estimate, TrialRun, judge_variant, mean_step
 from tests.gpu.exam.base import GATE, GATE_AT, REPORT
 from tests.gpu.exam.plan import PLAN
 
@@ -40,6 +42,7 @@ CAPTURE = [
 ]
 WAVE = 14
 """Programs that start at once; their steps then run one after the other."""
+REPEATS = 3
 WARM_UP = 6
 """Steps before the gate of a measurement."""
 READY_S, RUN_S = 180.0, 60.0
@@ -213,15 +216,16 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def savings(measured: Sequence[dict[str, Any]], base: str, change: str) -> list[float]:
-    """Return what a change saved in each turn, as a share of the base's time per sample."""
-    times: dict[tuple[int, str], float] = {
-        (row["turn"], row["change"]): statistics.fmean(row["times_ms"]) / row["samples"]
-        for row in measured
-        if row["base"] == base and row.get("times_ms")
-    }
-    turns = sorted(turn for turn, name in times if name == change and (turn, "") in times)
-    return [100 * (1 - times[turn, change] / times[turn, ""]) for turn in turns]
+def estimate(measured: Sequence[dict[str, Any]], base: str, change: str) -> Estimate:
+    """Compare a change with its base by the rules of ``dlprof trial``."""
+    runs: list[TrialRun] = []
+    for row in measured:
+        if row["base"] == base and row["change"] in ("", change) and row.get("times_ms"):
+            step_ns, pauses = mean_step([round(1e6 * time_ms) for time_ms in row["times_ms"]])
+            steps = len(row["times_ms"])
+            run = TrialRun(int(row["change"] == change), len(runs), step_ns, steps, pauses)
+            runs.append(replace(run, samples=row["samples"]))
+    return judge_variant(runs, 1, repeats=REPEATS)
 
 
 def table_lines(
@@ -249,14 +253,14 @@ def _table(predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any
     sure: list[float] = []
     wrong = silent = 0
     for row in predicted:
-        found = savings(measured, row["base"], row["change"])
-        middle = statistics.median(found) if found else None
+        found = estimate(measured, row["base"], row["change"])
+        real = None if found.change_pct is None else -found.change_pct
         saving = row["saving_pct"]
-        error = None if saving is None or middle is None else saving - middle
+        error = None if saving is None or real is None else saving - real
         silent += saving is None
-        if error is not None and middle is not None:
+        if error is not None and real is not None:
             errors.append(abs(error))
-            wrong += saving >= 1 and middle <= -1
+            wrong += (saving >= 1 and real <= -1) or (saving <= -1 and real >= 1)
             sure += [abs(error)] if row["confidence"] == "sure" else []
         lines.append(_line(row, found, error))
     if not errors:
@@ -273,15 +277,18 @@ def _table(predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any
     return [summary, "", *lines]
 
 
-def _line(row: dict[str, Any], found: Sequence[float], error: float | None) -> str:
+def _line(row: dict[str, Any], found: Estimate, error: float | None) -> str:
     saving, shown = row["saving_pct"], "none"
     if saving is not None:
         shown = f"{saving:.1f} %"
         if interval := row.get("interval_pct"):
             shown += f" ({interval[0]:.1f} to {interval[1]:.1f})"
     real = "not measured"
-    if found:
-        real = f"{statistics.median(found):.1f} % ({min(found):.1f} to {max(found):.1f})"
+    if found.change_pct is not None:
+        real = f"{0.0 - found.change_pct:.1f} %"
+        if found.interval_pct is not None:
+            low, high = (0.0 - bound for bound in reversed(found.interval_pct))
+            real += f" ({low:.1f} to {high:.1f})"
     off = "" if error is None else f"{error:+.1f}"
     off = f"**{off}**" if error is not None and abs(error) > 10 else off
     cells = [row["base"], f"`{row['change']}`", f"`{row['question']}`", row["utc"][:16]]
@@ -305,7 +312,7 @@ def main() -> None:
     parser.add_argument("phase", choices=("capture", "predict", "measure", "table"))
     parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "exam")
     parser.add_argument("--bases", default=",".join(PLAN), help="comma list")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--limit", type=float, default=560.0, help="no wave begins after so many s")
     options, more = parser.parse_known_args()
     options.folder.mkdir(parents=True, exist_ok=True)

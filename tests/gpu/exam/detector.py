@@ -12,7 +12,7 @@ from torch import nn
 
 from tests.gpu.exam.base import options, repeat, train
 
-a = options("batched_reads", "channels_last", "bf16")
+a = options("batched_reads", "channels_last", "bf16", "benchmark")
 SIZE, BATCH, WIDTH = (32, 2, 8) if a.tiny else (320, 48, 96)
 
 
@@ -61,6 +61,7 @@ class Loss(nn.Module):
 
 
 def main() -> None:
+    torch.backends.cudnn.benchmark = a.benchmark
     layout = torch.channels_last if a.channels_last else torch.contiguous_format
     model = Detector().to(a.device, memory_format=layout)
     criterion = Loss()

@@ -62,6 +62,7 @@ PLAN = {
         "",
         (
             ("--batched-reads", "whatif --no-sync=Matches"),
+            ("--benchmark", "advise cudnn_benchmark"),
             ("--channels-last", "advise layout_conversions"),
             ("--bf16", "whatif --half-precision"),
         ),

@@ -40,10 +40,6 @@ class StepScale:
         measured = max(_of(self.statistic, profile.measured_ns), 1.0)
         return round(self.step_ns * _of(self.statistic, profile.replayed_ns) / measured)
 
-    def _replayed_ns(self, found: Prediction) -> float:
-        is_mean = self.statistic is Statistic.MEAN
-        return self.ratio * (found.mean_step_ns if is_mean else found.predicted_step_ns)
-
     @property
     def _is_of_profiled(self) -> bool:
         """Whether the replay is of the profiled step, and the step is another one."""
@@ -53,11 +49,12 @@ class StepScale:
         """Return the step with changes; of a step that was not replayed, less the saving. ns."""
         if self._is_of_profiled:
             return self.step_ns - (self.saving_ns(profile, found) or 0)
-        return round(self._replayed_ns(found))
+        share = self.saved_share(profile, found)
+        return round(self.typical_ns(profile.measured_ns) * (1.0 - share))
 
     def interval_ns(self, profile: ReplayedProfile, found: Prediction) -> list[int]:
         """Return the 10th and 90th percentile of the steps with changes. Unit: ns."""
-        moved = self.predicted_ns(profile, found) - self._replayed_ns(found)
+        moved = self.predicted_ns(profile, found) - self.ratio * found.mean_step_ns
         return [max(round(self.ratio * bound + moved), 0) for bound in found.interval_ns]
 
     def shares(self, found: Sequence[PathShare]) -> list[PathShare]:
@@ -99,15 +96,16 @@ class StepScale:
     ) -> float:
         """Return what changes take from the replayed step, as a share of it.
 
+        That is the share of a mean step, whatever the statistic: where some steps wait for the CPU
+        and others for the GPU, work that goes can make the median one longer, never the mean.
+
         Args:
             profile: The replay.
             found: Its answer to the changes.
             only: Which steps the answer is of; None: all of them.
         """
         measured = profile.measured_ns if only is None else profile.measured_ns[only]
-        is_mean = self.statistic is Statistic.MEAN
-        then = found.mean_step_ns if is_mean else found.predicted_step_ns
-        return 1.0 - then / max(_of(self.statistic, measured), 1.0)
+        return 1.0 - found.mean_step_ns / max(_of(Statistic.MEAN, measured), 1.0)
 
 
 def _of(statistic: Statistic, length_ns: Int64) -> float:

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +15,12 @@ import pytest
 from aggregator.answers.replay import read_critical_path, read_what_if
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.corrected import read_markers
-from aggregator.events.steps import typical_step
+from aggregator.events.steps import Statistic, typical_step
 from aggregator.profile.arrays import Int64
-from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.corrected import CALL_NS, MARKER_NS, busy_ns, correct
 from aggregator.replay.reader import read_replayed
+from aggregator.replay.scale import StepScale
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from profiler_cli.dlprof import main
@@ -239,3 +242,16 @@ def test_a_foreign_capture_has_no_corrected_step(tmp_path: Path) -> None:
     path = analyze(Program(1.0).trace()[0], tmp_path).path
     assert query(path, "SELECT corrected_step FROM view_corrected_step LIMIT 1") == [(None,)]
     assert query(path, "SELECT count(*) FROM call_markers") == [(0,)]
+
+
+def test_less_work_saves_time_where_it_moves_the_median_step_to_the_slower_kind() -> None:
+    # Steps that the GPU limits take 44, those that the CPU limits 48; with 2 less on the GPU one
+    # more of them waits for the CPU, so the median grows while the loop takes less time.
+    before, after = np.array([44, 44, 44, 48, 48]) * MS, np.array([42, 42, 46, 48, 48]) * MS
+    profile: Any = SimpleNamespace(measured_ns=before, steps=SimpleNamespace(is_whole=False))
+    found = Prediction(int(np.median(after)), int(after.mean()), (0, 0), is_bound=False)
+    scale = StepScale(44 * MS, Statistic.MEDIAN, "bare", True, 1.0, 1.0)
+    saving_ns = scale.saving_ns(profile, found)
+    assert saving_ns is not None
+    assert saving_ns == pytest.approx(44 * MS * 2 / 228)
+    assert scale.predicted_ns(profile, found) == 44 * MS - saving_ns

@@ -79,7 +79,8 @@ def test_change_that_makes_a_step_slower_than_promised_has_the_wrong_sign() -> N
 
 
 def test_prediction_made_after_the_measurement_does_not_count() -> None:
-    rows = [predicted("--a", 50.0), predicted("--a", 20.0, utc="2026-01-03")]
+    rows = [predicted("--a", 40.0), predicted("--a", 50.0, utc="2026-01-01T01:00")]
+    rows.append(predicted("--a", 20.0, utc="2026-01-03"))
     lines = table_lines(rows, [*BASE, *measured("--a", 80.0, 80.0, 80.0)])
     assert "1 changes of 1 programs" in lines[0]
     assert "median error is 30.0 points" in lines[0]

@@ -231,12 +231,19 @@ def estimate(measured: Sequence[dict[str, Any]], base: str, change: str) -> Esti
 def table_lines(
     predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any]]
 ) -> list[str]:
-    """Return the tables of the page: predictions made before the measurement, then later ones."""
+    """Return the tables of the page: the last predictions before the measurement, then later ones."""
     began: dict[tuple[str, str], str] = {}
     for row in measured:
         began.setdefault((row["base"], row["change"]), row["utc"])
-    before = [row for row in predicted if row["utc"] < began.get((row["base"], row["change"]), "")]
-    later = [row for row in predicted if row not in before]
+    last: dict[tuple[str, str], dict[str, Any]] = {}
+    later = []
+    for row in predicted:
+        name = row["base"], row["change"]
+        if row["utc"] < began.get(name, "9"):
+            last[name] = row
+        else:
+            later.append(row)
+    before = list(last.values())
     lines = _table(before, measured)
     if later:
         lines += ["", "Asked again after the measurement, of a later version (these do not count):"]

@@ -109,5 +109,5 @@ def test_answers_of_dlprof_become_shares_of_the_step() -> None:
     assert replayed({"error": "no such op"})["said"] == "no such op"
     row = {"advice_name": "tf32_off", "gain_pct": 9.0, "certainty": "sure", "gain_source": "replay"}
     document = {"advice": [row | {"recommendation": "Allow it"}]}
-    assert advised(document, "tf32_off")["saving_pct"] == 9.0
-    assert advised(document, "half_precision")["saving_pct"] is None
+    assert advised(document, ["tf32_off"])["saving_pct"] == 9.0
+    assert advised(document, ["half_precision"])["saving_pct"] is None

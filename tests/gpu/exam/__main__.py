@@ -178,7 +178,7 @@ def predict(folder: Path, names: Sequence[str]) -> None:
             for change, question in PLAN[name].changes:
                 command, *rest = question.split()
                 answer = (
-                    advised(advice, rest[0])
+                    advised(advice, rest)
                     if command == "advise"
                     else replayed(ask(["whatif", str(database), *rest, "--format=json"]))
                 )
@@ -188,10 +188,15 @@ def predict(folder: Path, names: Sequence[str]) -> None:
                 print(name, change, answer, flush=True)
 
 
-def advised(document: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the saving that an advice promises, as a share of the step."""
+def advised(document: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the saving that an advice promises, as a share of the step.
+
+    Args:
+        document: What ``dlprof advise`` writes.
+        names: The advice; several where one of them replaces the others.
+    """
     for row in document.get("advice", ()):
-        if row["advice_name"] == name and row["gain_pct"] is not None:
+        if row["advice_name"] in names and row["gain_pct"] is not None:
             found = {"saving_pct": row["gain_pct"], "confidence": row["certainty"]}
             return found | {"source": row["gain_source"], "said": row["recommendation"]}
     return {"saving_pct": None, "said": document.get("error", "no such advice")}
@@ -231,7 +236,7 @@ def estimate(measured: Sequence[dict[str, Any]], base: str, change: str) -> Esti
 def table_lines(
     predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any]]
 ) -> list[str]:
-    """Return the tables of the page: the last predictions before the measurement, then later ones."""
+    """Return the tables: the last predictions before the measurement, then later ones."""
     began: dict[tuple[str, str], str] = {}
     for row in measured:
         began.setdefault((row["base"], row["change"]), row["utc"])

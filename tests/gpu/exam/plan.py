@@ -1,7 +1,7 @@
 """The programs of the exam, their interventions, and what dlprof is asked about each.
 
-A question is a command of dlprof: ``advise NAME``, the saving that this advice promises, or
-``whatif`` with changes. Each was chosen before its intervention was measured.
+A question is a command of dlprof: ``advise NAME``, the saving that this advice promises for what it
+tells to do, or ``whatif`` with changes. Each was chosen before its intervention was measured.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ PLAN = {
         "words",
         "--bf16 --fused --no-norms --batch=4",
         (
-            ("--padded", "advise vocabulary_size"),
+            ("--padded", "advise vocabulary_size unaligned_shapes"),
             ("--no-checkpoint", "advise checkpointing"),
             ("--accumulate=4", "whatif --speedup=*optimizer.step*=4x"),
         ),
@@ -116,14 +116,14 @@ PLAN = {
         "",
         (
             ("--workers=4", "whatif --data-ready"),
-            ("--workers=4 --pinned", "advise input_bound"),
+            ("--workers=4 --pinned --persistent", "advise input_bound"),
         ),
     ),
     "pictures_short": Base(
         "pictures",
         "--epoch=10",
         (
-            ("--workers=4", "advise input_bound"),
+            ("--workers=4 --pinned --persistent", "advise input_bound"),
             ("--workers=4 --persistent", "whatif --data-ready"),
         ),
     ),

@@ -49,14 +49,6 @@ class RangeTree:
         """The tree without ``by_depth``, which saves memory once all values are inherited."""
         return replace(self, nesting=replace(self.nesting, by_depth=()))
 
-    def only_names(self) -> RangeTree:
-        """The tree with only parents, units and names, which saves memory."""
-        nothing = np.empty(0, dtype=np.int32)
-        no_times = np.empty(0, dtype=np.int64)
-        nesting = replace(self.nesting, start_ns=no_times, end_ns=no_times, by_depth=())
-        columns = ("kind", "label", "thread", "process", "seq", "group", "path")
-        return replace(self, nesting=nesting, paths=(), **dict.fromkeys(columns, nothing))
-
     def is_any(self, *kinds: RangeKind) -> Bool:
         """Whether each range is of one of some kinds."""
         return is_any(self.kind, kinds)

@@ -165,8 +165,10 @@ def add_replays(
     instances.paths, instances.path = paths, columns["path"][: len(instances)]
     forward = more["forward"]
     more["forward"] = np.where(forward >= 0, forward + len(instances), -1).astype(np.int32)
-    is_here = (owner >= 0) & (call < len(profile.api_calls))
-    captured_call: Int32 = np.where(is_here, call, -1).astype(np.int32)
+    # Modules of annotated nodes follow the calls, and have no ranges.
+    calls_of_sources = sum(len(source.api_calls) for source in (profile, *profile.captures))
+    is_call = (owner >= 0) & (call < calls_of_sources)
+    captured_call: Int32 = np.where(is_call, call, -1).astype(np.int32)
     ends = np.cumsum([len(work) for work in works])[:-1]
     return instances.extended(more), [
         ReplayedWork(*pair)

@@ -81,8 +81,8 @@ class LaunchedWork:
     instance: Int32  # Row of the op instance that it belongs to.
     api_start_ns: Int64  # Start of the call, or of the work without a recorded call. Unit: ns.
     api_duration_ns: Int64  # Duration of the call; 0 without a recorded call. Unit: ns.
-    # Row of the API call whose ranges describe it: that which was captured, of work that a graph
-    # replays, else the launching one; -1: not recorded.
+    # Row of the API call whose ranges describe it: the captured one (``ReplayedWork``) of work that
+    # a graph replays, else the launching one; -1: not recorded.
     described_by: Int32
 
     def launch_order(self) -> Int64:
@@ -95,7 +95,9 @@ class ReplayedWork:
     """One kind of device work, with what CUDA graphs replayed of it."""
 
     instance: Int32  # Row of its op instance; -1: no graph launched it, or its op is unknown.
-    captured_call: Int32  # Row of the API call that was captured; -1: not one of this profile.
+    # Row of the API call that was captured, through the calls of the profile and then those of its
+    # captures; -1: not recorded.
+    captured_call: Int32
 
 
 @dataclass

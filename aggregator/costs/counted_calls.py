@@ -13,18 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aggregator.correlate.instances import Instances
-from aggregator.correlate.range_tree import RangeTree
 from aggregator.correlate.work import CorrelatedWork
+from aggregator.costs.counted_ranges import NestedRanges, counted_ranges, steps_around
 from aggregator.costs.formulas.call import elements, sizes_of
-from aggregator.costs.formulas.registry import is_counted, is_sharing
+from aggregator.costs.formulas.registry import product_family
+from aggregator.costs.formulas.serving import ATTENTION, EXPERTS
 from aggregator.costs.kernel_table import OF_INPUT, OF_WEIGHT, OTHER, KernelTable
-from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.profile.arrays import (
     Bool,
-    Int32,
     Int64,
     Integers,
-    dense_codes,
     narrow,
     ordered,
     row_codes,
@@ -43,6 +42,7 @@ class _Pieces:
     kind: Integers  # ``KERNEL``, ``COPY``, ``SET`` or ``GRAPH``.
     instance: Integers  # Op instance.
     position: Integers  # Innermost range of the call that describes it; -1: none.
+    launch: Integers  # Innermost range of the call that launches it; -1: none.
     is_replayed: Bool  # Whether a CUDA graph replays it, and its captured call is known.
     duration_ns: Int64  # Unit: ns.
     detail: Integers  # Row of the kernel table; copy kind.
@@ -67,6 +67,12 @@ class CountedCalls:
     multiplies: Bool  # Whether any kernel may compute a matrix product.
     uses_tc: Bool  # Whether any kernel ran Tensor Core instructions.
     communicates: Bool  # Whether its longest kernel moves data between GPUs.
+    # Attention: code of the name of the engine's step around its launch, with the lengths of its
+    # sequences; -1: none, or it does not matter.
+    step: Integers
+    # Experts whose weights are no arguments: their range, which may call operators that have them;
+    # -1: it does not matter.
+    experts: Integers
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -75,38 +81,45 @@ class CountedCalls:
 def find_counted_calls(
     profile: Profile,
     meaning: RangeMeaning,
-    nested: tuple[RangeTree, Int32] | None,
+    nested: NestedRanges | None,
     work: CorrelatedWork,
     kernels: KernelTable,
 ) -> CountedCalls:
     """Find the calls to count, and join the device work of each.
 
-    ``nested`` has the ranges, and the innermost one of each API call; None: no ranges.
+    ``nested`` has the ranges of the profile and of its captures; None: no ranges.
     """
-    tree, call_range = nested if nested is not None else (None, None)
-    pieces = _pieces(profile, call_range, work, kernels)
+    pieces = _pieces(profile, nested, work, kernels)
     counted: Integers = np.full(len(pieces.kind), -1, dtype=np.int64)
-    if tree is not None:
-        counted = _counted_ranges(profile, meaning, tree, pieces.position)
-        counted = _or_marker(profile, meaning, work.instances, tree, pieces, counted)
-    calls = _counted_calls(profile, tree, pieces, kernels, counted)
+    if nested is not None:
+        counted = counted_ranges(profile, meaning, nested, pieces.position)
+        counted = _or_marker(meaning, work.instances, nested, pieces, counted)
+    steps = steps_around(profile, nested, pieces.launch)
+    calls = _counted_calls(nested, pieces, kernels, counted, steps)
+    calls = _with_surroundings(profile, meaning, calls)
     return replace(calls, types=_types_of_collectives(profile, work.instances, calls, kernels))
 
 
 def _pieces(
-    profile: Profile, call_range: Int32 | None, work: CorrelatedWork, kernels: KernelTable
+    profile: Profile, nested: NestedRanges | None, work: CorrelatedWork, kernels: KernelTable
 ) -> _Pieces:
     parts = (work.kernels, work.copies, work.sets, work.graphs)
     lengths = [len(part.instance) for part in parts]
     call = np.concatenate([part.described_by for part in parts])
-    position = np.full(len(call), -1, dtype=np.int32)
-    if call_range is not None and len(call_range):
-        position = np.where(call >= 0, call_range[np.maximum(call, 0)], np.int32(-1))
+    launch = np.concatenate([part.call for part in parts])
+    position: Integers = np.full(len(call), -1, dtype=np.int32)
+    launching: Integers = position
+    if nested is not None and len(nested.of_call):
+        position, launching = (
+            np.where(rows >= 0, nested.of_call[np.maximum(rows, 0)], np.int32(-1))
+            for rows in (call, launch)
+        )
     none = [np.full(length, -1, dtype=np.int64) for length in lengths]
     return _Pieces(
         kind=np.repeat(np.arange(4, dtype=np.int8), lengths),
         instance=np.concatenate([part.instance for part in parts]),
         position=position,
+        launch=launching,
         is_replayed=np.concatenate([part.described_by != part.call for part in parts]),
         duration_ns=np.concatenate([part.work.end_ns - part.work.start_ns for part in parts]),
         detail=narrow(
@@ -118,43 +131,17 @@ def _pieces(
     )
 
 
-def _counted_ranges(
-    profile: Profile, meaning: RangeMeaning, tree: RangeTree, position: Integers
-) -> Int64:
-    """The counted range around each innermost range; -1: no range with a formula."""
-    labels = [is_counted(label) for label in meaning.labels]
-    shares = [is_sharing(label) for label in meaning.labels]
-    is_op = meaning.kind == RangeKind.OP
-    described = np.isin(np.arange(len(is_op)), list(meaning.texts))
-    counted = is_op & ~described & np.array(labels, dtype=bool)[meaning.label]
-    sharing = np.array(shares, dtype=bool)[meaning.label]
-    unique, inverse = dense_codes(position)
-    result = np.full(len(unique), -1, dtype=np.int64)
-    rows = np.flatnonzero(unique >= 0)
-    current = unique[rows]
-    unit = tree.unit[current]
-    while len(rows):
-        name = tree.name[current]
-        takes = counted[name] & ((result[rows] < 0) | ~sharing[name])
-        result[rows[takes]] = current[takes]
-        current = tree.nesting.parent[current].astype(np.int64)
-        inside = (current >= 0) & (tree.unit[np.maximum(current, 0)] == unit)
-        rows, current, unit = rows[inside], current[inside], unit[inside]
-    return result[inverse]
-
-
 def _or_marker(
-    profile: Profile,
     meaning: RangeMeaning,
     instances: Instances,
-    tree: RangeTree,
+    nested: NestedRanges,
     pieces: _Pieces,
     counted: Integers,
 ) -> Integers:
     """Do not count ranges without sizes in an op whose marker has sizes."""
     if not meaning.texts:
         return counted
-    _, shapes = _texts_of(profile, tree, counted)
+    _, shapes = _texts_of(nested, counted)
     forward = instances.forward[pieces.instance]
     source = np.where(forward >= 0, forward, pieces.instance)
     marked = np.isin(instances.range_name[source], list(meaning.texts))
@@ -162,11 +149,11 @@ def _or_marker(
 
 
 def _counted_calls(
-    profile: Profile,
-    tree: RangeTree | None,
+    nested: NestedRanges | None,
     pieces: _Pieces,
     kernels: KernelTable,
     counted: Integers,
+    steps: Integers,
 ) -> CountedCalls:
     """Join the work of each counted range; other work is joined per instance and kind."""
     is_kernel = pieces.kind == KERNEL
@@ -176,7 +163,7 @@ def _counted_calls(
     order = ordered(key)
     heads = run_heads(key[order])
     first = _representative(pieces, is_kernel & kernels.is_known[detail], order, heads)
-    name, shapes = _texts_of(profile, tree, counted[first])
+    name, shapes = _texts_of(nested, counted[first])
     moved = np.where(is_kernel, 0, pieces.num_bytes)[order]
     unknown = _any(moved < 0, heads)
     return CountedCalls(
@@ -195,6 +182,32 @@ def _counted_calls(
         > 0,
         uses_tc=_sum((is_kernel & kernels.uses_tc[detail]).astype(np.int64)[order], heads) > 0,
         communicates=moves[first],
+        step=steps[first],
+        experts=narrow(counted[first]),
+    )
+
+
+def _with_surroundings(
+    profile: Profile, meaning: RangeMeaning, calls: CountedCalls
+) -> CountedCalls:
+    """Leave what is around a call only where its cost depends on it."""
+    codes, row = np.unique(calls.name, return_inverse=True)
+    family = np.array(
+        [
+            product_family(meaning.labels[meaning.label[code]], profile.range_names[code])
+            if code >= 0
+            else ""
+            for code in codes.tolist()
+        ]
+        or [""]
+    )[row]
+    shapes = np.unique(calls.shapes[(family == EXPERTS) & (calls.shapes >= 0)]).tolist()
+    stacked = [code for code in shapes if max(map(len, sizes_of(profile.shape_texts[code]))) > 2]
+    needs_weights = (family == EXPERTS) & ~np.isin(calls.shapes, stacked)
+    return replace(
+        calls,
+        step=np.where(family == ATTENTION, calls.step, -1),
+        experts=np.where(needs_weights, calls.experts, -1),
     )
 
 
@@ -235,15 +248,14 @@ def _keys(pieces: _Pieces, counted: Int64, moves: Bool) -> Int64:
     return key
 
 
-def _texts_of(profile: Profile, tree: RangeTree | None, position: Int64) -> tuple[Int64, Int64]:
+def _texts_of(nested: NestedRanges | None, position: Int64) -> tuple[Int64, Int64]:
     """Codes of name and sizes of each range; -1: none."""
     none = np.full(len(position), -1, dtype=np.int64)
-    if tree is None or not len(profile.ranges.name):
+    if nested is None or not len(nested.name):
         return none, none
-    row = tree.nesting.rows(np.maximum(position, 0))
-    has = position >= 0
-    name = np.where(has, profile.ranges.name[row], -1).astype(np.int64)
-    return name, np.where(has, profile.ranges.shapes[row], -1).astype(np.int64)
+    row, has = np.maximum(position, 0), position >= 0
+    name = np.where(has, nested.name[row], -1).astype(np.int64)
+    return name, np.where(has, nested.shapes[row], -1).astype(np.int64)
 
 
 def _sum(values: Int64, heads: Int64) -> Int64:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from aggregator.correlate.op_table import OpTable
-from aggregator.correlate.range_tree import RangeTree
 from aggregator.correlate.work import CorrelatedWork
 from aggregator.costs.call_outputs import find_outputs
 from aggregator.costs.call_units import NO_SIZES, CallDescriber
 from aggregator.costs.counted_calls import KERNEL, CountedCalls, find_counted_calls
+from aggregator.costs.counted_ranges import NestedRanges
 from aggregator.costs.kernel_table import kernel_table
 from aggregator.costs.units import CostUnit, InstanceCosts
 from aggregator.frameworks.meaning import RangeMeaning
@@ -29,14 +29,14 @@ _NEIGHBORS = (3, 1, 0)
 def compute_costs(
     profile: Profile,
     meaning: RangeMeaning,
-    nested: tuple[RangeTree, Int32] | None,
+    nested: NestedRanges | None,
     work: CorrelatedWork,
 ) -> InstanceCosts:
-    """Count all device work; ``nested``: ranges, and the innermost one of each API call."""
+    """Count all device work; ``nested``: ranges of the profile and of its captures."""
     kernels = kernel_table(profile)
     calls = find_counted_calls(profile, meaning, nested, work, kernels)
     outputs = find_outputs(profile, meaning, work.instances, calls)
-    describer = CallDescriber(profile, meaning, work.instances, kernels)
+    describer = CallDescriber(profile, meaning, work.instances, kernels, nested)
     unit, units = _units(describer, calls, outputs)
     return _join(unit, units, calls.instance, len(work.instances))
 
@@ -59,6 +59,8 @@ def _units(
         calls.communicates,
         np.where(calls.kind == KERNEL, 0, calls.num_bytes),
         describer.context(calls.instance, calls.position),
+        calls.step,
+        calls.experts,
     )
     first, inverse = row_codes(*columns)
     units = []

@@ -23,6 +23,7 @@ from aggregator.correlate.ranges import (
 from aggregator.correlate.ranks import are_ranks
 from aggregator.correlate.replays import add_replays, annotated_modules, capture_calls
 from aggregator.correlate.work import CorrelatedWork, correlate_work, launching_calls
+from aggregator.costs.counted_ranges import NestedRanges
 from aggregator.costs.instance_costs import complete_costs, compute_costs
 from aggregator.costs.messages import find_messages
 from aggregator.frameworks import FRAMEWORK_DOMAINS
@@ -150,21 +151,23 @@ def _framework_ops(
     loop = find_key_node(ranges, launches, meaning, tree, are_ranks=are_ranks(profile))
     key_node = loop.key_node
     # Costs need names and nesting of ranges; only custom domains need their times.
-    custom = _custom_codes(profile)
-    nesting = tree.nesting if custom else None
-    tree = tree.only_names()
+    described = [NestedRanges.of(tree, profile.ranges, call_range)]
+    nesting = tree.nesting if _custom_codes(profile) else None
+    del tree
     if nesting is None:
         profile.release_range_times()
         release_memory()
     captured = [_captured(graph, meaning, domain) for graph in profile.captures]
+    described += [part for _, part in captured]
     meaning, annotated = annotated_modules(profile, meaning)
-    instances, replayed = add_replays(profile, instances, [*captured, *annotated], calls)
+    sources = [*(found for found, _ in captured), *annotated]
+    instances, replayed = add_replays(profile, instances, sources, calls)
     work = correlate_work(profile, instances, calls, replayed)
     release_memory()
     step_of = step_of_instances(profile, work.instances, key_node)
     table, costs = run_both(
         lambda: build_op_table(profile, meaning, work, step_of, reading.framework),
-        lambda: compute_costs(profile, meaning, (tree, call_range), work),
+        lambda: compute_costs(profile, meaning, NestedRanges.joined(described), work),
     )
     costs = complete_costs(costs, table, profile.kernels, work.kernels.instance)
     if loop.instead_of_op is not None:
@@ -196,8 +199,10 @@ def _grade_aligned(profile: Profile, instances: Instances) -> None:
         instances.evidence[rows] = Evidence.ALIGNED
 
 
-def _captured(capture: Profile, meaning: RangeMeaning, domain: int) -> Instances:
-    """Op instances of a capture of CUDA graphs that was recorded apart."""
+def _captured(
+    capture: Profile, meaning: RangeMeaning, domain: int
+) -> tuple[Instances, NestedRanges]:
+    """Op instances and ranges of a capture of CUDA graphs that was recorded apart."""
     sort_ranges(capture.ranges)
     tree, call_range = _with_calls(capture, meaning, domain, launching_calls(capture)[0])
     instances = InstanceBuilder(capture, meaning, tree).build(call_range)
@@ -206,7 +211,7 @@ def _captured(capture: Profile, meaning: RangeMeaning, domain: int) -> Instances
     codes = np.unique(tree.path[around[around >= 0]]).tolist()
     outer = sorted((tree.paths[code] for code in codes), key=len, reverse=True)
     instances.paths = tuple(_inside(path, outer) for path in instances.paths)
-    return instances
+    return instances, NestedRanges.of(tree, capture.ranges, call_range)
 
 
 def _inside(path: str, outer: list[str]) -> str:

@@ -9,22 +9,25 @@ import numpy as np
 
 from aggregator.correlate.instances import Instances, Origin
 from aggregator.costs.counted_calls import COPY, GRAPH, SET, CountedCalls
+from aggregator.costs.counted_ranges import NestedRanges, inner_tensors, recorded_call
 from aggregator.costs.formulas.call import UNKNOWN, Cost, OpCall, Shape, sizes_of
 from aggregator.costs.formulas.markers import count_marked
-from aggregator.costs.formulas.registry import NEEDS_OUTPUT, count, is_collective
+from aggregator.costs.formulas.registry import NEEDS_OUTPUT, count, formula_of, is_collective
 from aggregator.costs.kernel_table import KernelTable
 from aggregator.costs.units import LINK, NETWORK, VECTOR, CostUnit
 from aggregator.frameworks.inductor import NOT_RECORDED
 from aggregator.frameworks.meaning import RangeMeaning
-from aggregator.kernels.element_types import SIZES, ElementTypes, element_size
+from aggregator.frameworks.serving import read_lengths
+from aggregator.kernels.element_types import SIZES, ElementTypes, element_size, plain_type
 from aggregator.kernels.source_ops import is_generated
 from aggregator.profile.arrays import Int64
 from aggregator.profile.profile import Profile
 from aggregator.texts import say
 
 _COPY_NAMES = {1: "copy host to device", 2: "copy device to host", 8: "copy on the device"}
+_TENSOR_ONLY = ("float8", "float6", "float4")
 _TENSOR_PRECISION = {
-    **{kind: kind for kind in ("float16", "bfloat16", "float8", "int8", "tf32")},
+    **{kind: kind for kind in ("float16", "bfloat16", "int8", "tf32", *_TENSOR_ONLY)},
     "float32": "tf32",
     "complex64": "tf32",
     "float64": "float64_tensor",
@@ -33,6 +36,7 @@ _SCALAR_PRECISION = {
     **dict.fromkeys(("float32", "tf32", "bfloat16", "complex64"), VECTOR),
     "float16": "float16_vector",
     "float64": "float64",
+    **{kind: kind for kind in _TENSOR_ONLY},
 }
 NO_SIZES = say("the sizes of its arguments were not recorded")
 _NO_TYPE = say("the kernels' names have no element type")
@@ -42,6 +46,8 @@ _NO_BYTES = say("its bytes were not recorded")
 _IN_GRAPH = say("the kernels of a CUDA graph were not recorded")
 _BY_VALUES = say("its operations depend on the values")
 _NO_FORMULA = say("there is no formula for it")
+_NO_OPERATOR = say("no operator was recorded around it")
+_FEW_SIZES = say("not all sizes that its formula needs were recorded")
 _FUSED = say("the operations of fused ops are not counted")
 
 
@@ -49,9 +55,15 @@ class CallDescriber:
     """Makes the units of counted calls."""
 
     def __init__(
-        self, profile: Profile, meaning: RangeMeaning, instances: Instances, kernels: KernelTable
+        self,
+        profile: Profile,
+        meaning: RangeMeaning,
+        instances: Instances,
+        kernels: KernelTable,
+        nested: NestedRanges | None,
     ) -> None:
         self._profile = profile
+        self._nested = nested
         self._meaning = meaning
         self._instances = instances
         self._kernels = kernels
@@ -106,25 +118,41 @@ class CallDescriber:
         return replace(unit, hides_matrix=hides or (unit.is_matrix and not unit.precision))
 
     def _counted(self, calls: CountedCalls, row: int, output: Shape | None) -> CostUnit:
-        code = int(calls.shapes[row])
+        code, range_name = int(calls.shapes[row]), int(calls.name[row])
         text = self._profile.shape_texts[code] if code >= 0 else ""
-        name = self._meaning.labels[int(self._meaning.label[int(calls.name[row])])]
+        name = self._meaning.labels[int(self._meaning.label[range_name])]
         types = self._types_of(calls, row)
         instance = np.array([calls.instance[row]])
         transposed = self.context(instance, np.zeros(1, dtype=np.int64))[0] == 1
-        call = OpCall(
-            name,
-            sizes_of(text),
-            *self._element_sizes(types),
-            output,
-            "conv_transpose" if transposed else "",
+        call = recorded_call(self._profile, name, range_name, code)
+        recorded = call.recorded_types
+        read, write = self._element_sizes(types, *recorded)
+        step, experts = int(calls.step[row]), int(calls.experts[row])
+        call = replace(
+            call,
+            read_bytes=read,
+            write_bytes=write,
+            output=output,
+            context="conv_transpose" if transposed else "",
             one_gradient=int(calls.gradients[row]) == 1,
             lists=types.lists,
+            lengths=read_lengths(self._profile.range_names[step]) if step >= 0 else None,
+            inner=inner_tensors(self._profile, self._nested, experts)
+            if experts >= 0 and self._nested is not None
+            else (),
         )
         cost = count(call) if text else UNKNOWN
         reason = NO_SIZES if not text else _reason(call, cost)
-        precision = self._precision(cost, types, uses_tc=bool(calls.uses_tc[row]))
-        return _unit(call, text, cost, NETWORK if is_collective(name) else precision, reason)
+        precision = self._precision(
+            cost,
+            types,
+            # Libraries of serving engines multiply narrow types with Tensor Cores only, and the
+            # names of their kernels do not tell.
+            uses_tc=bool(calls.uses_tc[row]) or (element_size(cost.operand) or 4) < 4,
+            marker_type=cost.operand or recorded[0],
+        )
+        is_network = is_collective(name, call.full_name)
+        return _unit(call, text, cost, NETWORK if is_network else precision, reason)
 
     def _outside(self, calls: CountedCalls, row: int, output: Shape | None) -> CostUnit:
         """The unit of work outside ranges with a formula: described by a marker, or unknown."""
@@ -143,13 +171,15 @@ class CallDescriber:
             reason = kernel.no_bytes or _FUSED
             return CostUnit(name, num_bytes=moved, precision=VECTOR, reason=reason)
         if text is None or stray:
-            return CostUnit(name, reason=NOT_RECORDED if is_generated(name) else _NO_FORMULA)
+            in_no_op = self._instances.origin[instance] in (Origin.STRAY, Origin.GROUP)
+            reason = _NO_OPERATOR if in_no_op else _NO_FORMULA
+            return CostUnit(name, reason=NOT_RECORDED if is_generated(name) else reason)
         types = self._types_of(calls, row)
         outputs = sizes_of(text.output_shapes)
         call = OpCall(
             name,
             sizes_of(text.input_shapes),
-            *self._element_sizes(types, text.data_type),
+            *self._element_sizes(types, *[text.data_type.removeprefix("torch.")] * 2),
             outputs[0] if outputs and outputs[0] else output,
             one_gradient=int(calls.gradients[row]) == 1,
         )
@@ -164,11 +194,11 @@ class CallDescriber:
         return self._kernels.types[code] if code >= 0 else ElementTypes()
 
     def _element_sizes(
-        self, types: ElementTypes, marker_type: str = ""
+        self, types: ElementTypes, read_type: str = "", write_type: str = ""
     ) -> tuple[float | None, float | None]:
-        """Sizes of elements read and written, from the kernels or else from the marker."""
-        known = element_size(marker_type.removeprefix("torch."))
-        read, write = SIZES.get(types.read, known), SIZES.get(types.write, known)
+        """Sizes of elements read and written, from the kernels or else as they were recorded."""
+        read = SIZES.get(types.read, element_size(read_type))
+        write = SIZES.get(types.write, element_size(write_type))
         if types.is_cast and not types.read and types.write == "float32":
             read = self._cast_read
         return read, write
@@ -178,8 +208,7 @@ class CallDescriber:
         if not cost.is_matrix:
             return VECTOR
         kind = types.read or marker_type.removeprefix("torch.")
-        kind = "float8" if kind.startswith("float8") else kind
-        return (_TENSOR_PRECISION if uses_tc else _SCALAR_PRECISION).get(kind, "")
+        return (_TENSOR_PRECISION if uses_tc else _SCALAR_PRECISION).get(plain_type(kind), "")
 
 
 def _set(num_bytes: int) -> CostUnit:
@@ -206,13 +235,17 @@ def _unit(call: OpCall, text: str, cost: Cost, precision: str, reason: str) -> C
 
 
 def _reason(call: OpCall, cost: Cost) -> str:
-    if is_collective(call.name) and call.shapes:
-        return _BETWEEN_GPUS if cost.num_bytes is not None else _NO_TYPE
-    if cost.num_bytes is not None:
-        return "" if cost.flops is not None else _BY_VALUES
-    if cost.flops is not None and (call.output is not None or call.name != "index_select"):
-        return _NO_TYPE
+    is_message = is_collective(call.name, call.full_name) and bool(call.shapes)
     needs = call.name in NEEDS_OUTPUT or call.name.startswith("conv") or "pool" in call.name
+    if cost.reason or (cost.flops is not None and cost.num_bytes is not None):
+        return cost.reason
+    if cost.num_bytes is not None:
+        return _BETWEEN_GPUS if is_message else _BY_VALUES
+    if is_message or (
+        cost.flops is not None and (call.output is not None or call.name != "index_select")
+    ):
+        return _NO_TYPE
     if call.output is None and needs:
         return _NO_OUTPUT
-    return _NO_FORMULA if call.shapes else NO_SIZES
+    has_formula = formula_of(call.name, call.full_name) is not None
+    return NO_SIZES if not call.shapes else _FEW_SIZES if has_formula else _NO_FORMULA

@@ -20,6 +20,8 @@ _HELPER = re.compile(
 )
 
 
+# The instruction in the names of AMD's libraries: Tensile's Cijk_.._MI16x16x1_.., mfma16.
+_MATRIX_CORE = re.compile(r"^Cijk_\w*_MI\d+x\d+|mfma\d*")
 _GRADIENT = re.compile(r"(dgrad|bwd_data|_bwd_gtc)|wgrad|bwd_weight|_wrw_", re.IGNORECASE)
 OTHER, OF_INPUT, OF_WEIGHT = 1, 2, 4
 
@@ -35,7 +37,7 @@ class KernelTable:
     # for layout changes, sums of parts and other helpers.
     gradient: Integers
     multiplies: Bool  # Whether it may compute a matrix product.
-    uses_tc: Bool  # Whether it runs Tensor Core instructions.
+    uses_tc: Bool  # Whether it runs instructions of Tensor Cores, or of AMD's matrix cores.
     communicates: Bool  # Whether it moves data between GPUs.
 
 
@@ -55,7 +57,8 @@ def kernel_table(profile: Profile) -> KernelTable:
         is_known=np.array([bool(element.read or element.write) for element in types]),
         gradient=np.array([_gradient(name) for name in names], dtype=np.int8),
         multiplies=np.array([kernel_traits(name).may_multiply for name in names], dtype=bool),
-        uses_tc=tensor_core_kernels(names, capabilities or [None]) == 1,
+        uses_tc=(tensor_core_kernels(names, capabilities or [None]) == 1)
+        | np.array([_MATRIX_CORE.search(name) is not None for name in names]),
         communicates=communication_kernels(names),
     )
 

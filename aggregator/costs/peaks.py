@@ -28,6 +28,8 @@ class Peaks:
     bfloat16: float | None = None  # Tensor Cores. Unit: TFLOP/s.
     float8: float | None = None  # Tensor Cores. Unit: TFLOP/s.
     int8: float | None = None  # Tensor Cores. Unit: TOP/s.
+    float6: float | None = None  # Tensor Cores, blocks with scales (MXFP6). Unit: TFLOP/s.
+    float4: float | None = None  # Tensor Cores, blocks with scales (MXFP4, NVFP4). Unit: TFLOP/s.
     bandwidth: float | None = None  # Device memory. Unit: GB/s.
     link: float | None = None  # Bus to the host, one way. Unit: GB/s.
 
@@ -41,9 +43,11 @@ _PCIE3, _PCIE4, _PCIE5, _C2C = 15.75, 31.5, 63.0, 450.0
 _NAMES = tuple(field.name for field in fields(Peaks))[1:]
 RATES = _NAMES[:-2]
 """Peak rates by precision."""
+_IN_TABLE = tuple(name for name in _NAMES if name not in ("float6", "float4"))
 
 # Pattern of the product name; fp64, fp64 TC, fp32, tf32, fp16 vector, fp16 TC, bf16 TC, fp8, int8,
-# memory GB/s, bus GB/s. The first match is used, so more specific names come first.
+# memory GB/s, bus GB/s. The first match is used, so more specific names come first. Six bits run at
+# the rate of eight from Blackwell on; ``_FOUR_BITS`` has that of four.
 _Row = tuple[str, tuple[float | None, ...]]
 _TABLE: tuple[_Row, ...] = (
     (r"GB300", (1.39, 1.39, 80, 1250, None, 2500, 2500, 5000, 165, 8000, _C2C)),
@@ -115,6 +119,20 @@ _TABLE: tuple[_Row, ...] = (
     (r"P4\b", (0.17, None, 5.5, None, None, None, None, None, None, 192, _PCIE3)),
 )
 
+# From the data sheets of HGX B200 and B300, GB200 NVL72, GB300 NVL72 and RTX PRO, and the white
+# paper of the RTX Blackwell architecture.
+_FOUR_BITS = {
+    "GB300": 15000,
+    "GB200": 10000,
+    "B300": 13500,
+    "B200": 9000,
+    "B100": 7000,
+    "RTX PRO 6000": 2015.2,
+    "RTX 5090": 1676,
+    "RTX 5080": 900.4,
+    "RTX 5070 Ti": 703,
+    "RTX 5070": 494,
+}
 _OTHER_CHIP = re.compile(r"Laptop|Mobile|Max-Q|MIG |\b[45]090 D\b|PRO 6000.*Server")
 """Names that contain the name of another, larger or faster GPU."""
 _HALVED = re.compile(r"GeForce")
@@ -122,16 +140,16 @@ _HALVED = re.compile(r"GeForce")
 # Operations per clock of a multiprocessor by compute capability, a fused multiply-add counted as
 # two, from the architecture white papers; the rates in the order of RATES.
 _PER_CLOCK: dict[tuple[int, int], tuple[int | None, ...]] = {
-    (6, 0): (64, None, 128, None, 256, None, None, None, None),
-    (6, 1): (8, None, 256, None, None, None, None, None, None),
-    (7, 0): (64, None, 128, None, 256, 1024, None, None, None),
-    (7, 5): (4, None, 128, None, 256, 1024, None, None, 2048),
-    (8, 0): (64, 128, 128, 1024, 512, 2048, 2048, None, 4096),
-    (8, 6): (4, None, 256, 512, 256, 1024, 1024, None, 2048),
-    (8, 9): (4, None, 256, 512, 256, 1024, 1024, 2048, 2048),
-    (9, 0): (128, 256, 256, 2048, 512, 4096, 4096, 8192, 8192),
-    (10, 0): (128, 128, 256, 4096, 512, 8192, 8192, 16384, 16384),
-    (12, 0): (4, None, 256, 512, 256, 1024, 1024, 2048, 2048),
+    (6, 0): (64, None, 128, None, 256, None, None, None, None, None, None),
+    (6, 1): (8, None, 256, None, None, None, None, None, None, None, None),
+    (7, 0): (64, None, 128, None, 256, 1024, None, None, None, None, None),
+    (7, 5): (4, None, 128, None, 256, 1024, None, None, 2048, None, None),
+    (8, 0): (64, 128, 128, 1024, 512, 2048, 2048, None, 4096, None, None),
+    (8, 6): (4, None, 256, 512, 256, 1024, 1024, None, 2048, None, None),
+    (8, 9): (4, None, 256, 512, 256, 1024, 1024, 2048, 2048, None, None),
+    (9, 0): (128, 256, 256, 2048, 512, 4096, 4096, 8192, 8192, None, None),
+    (10, 0): (128, 128, 256, 4096, 512, 8192, 8192, 16384, 16384, 16384, 32768),
+    (12, 0): (4, None, 256, 512, 256, 1024, 1024, 2048, 2048, 2048, 4096),
 }
 _CLOCKS = (3e8, 4e9)
 """Range of plausible clocks. Unit: Hz."""
@@ -162,7 +180,9 @@ def peaks_of(gpu_name: str, override: str = "", chip: Chip | None = None) -> Pea
     if not _OTHER_CHIP.search(gpu_name):
         for pattern, values in _TABLE:
             if re.search(rf"(?<![A-Za-z0-9]){pattern}", gpu_name):
-                found = Peaks(gpu_name, **dict(zip(_NAMES, values, strict=True)))
+                found = Peaks(gpu_name, **dict(zip(_IN_TABLE, values, strict=True)))
+                if four := _FOUR_BITS.get(pattern):
+                    found = replace(found, float6=found.float8, float4=four)
                 break
     if not found.name and chip is not None:
         found = _computed(gpu_name, chip)
@@ -182,7 +202,7 @@ def _computed(gpu_name: str, chip: Chip) -> Peaks:
         for name, count in zip(RATES, per_clock, strict=True)
     }
     if _HALVED.search(gpu_name):
-        for name in ("tf32", "float16", "bfloat16", "float8"):
+        for name in ("tf32", "float16", "bfloat16", "float8", "float6"):
             rate = rates[name]
             rates[name] = None if rate is None else round(rate / 2, 2)
     bandwidth = round(chip.bandwidth / 1e9, 1) if chip.bandwidth else None

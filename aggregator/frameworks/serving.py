@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from aggregator.system.untrusted_json import read_json
 
@@ -25,7 +27,7 @@ _STEP = re.compile(
     r"^(?:step\[(?P<mode>[A-Z_]+) |(?P<name>prefill|decode)\[)(?P<fields>bs=\d{1,12}.*)"
 )
 """SGLang's ``step[EXTEND bs=4 toks=512]``, and ``decode[bs=117/128 tok=117 d=117]`` of ATOM."""
-_FIELD = re.compile(r"(?<![^\s])(?P<name>\w+)=(?P<value>\d{1,12})(?!\d)")
+_FIELD = re.compile(r"(?<![^\s])(?P<name>\w+)=(?P<value>\d{1,18})(?!\d)")
 _MODES = {
     "DECODE": DECODE,
     "EXTEND": PREFILL,
@@ -41,6 +43,44 @@ _PLAIN = re.compile(
     r"^(?P<name>prefill|decode)(?:[ _-]?step)?(?:[ _#:-]{0,2}\d{1,12})?$", re.IGNORECASE
 )
 _MOST_TOKENS = 1 << 40
+
+
+_REQUESTS = r"\d{1,12}\(sq(\d{1,12})sk(\d{1,18})sqsq(\d{1,18})sqsk(\d{1,18})\)"
+_VLLM_LENGTHS = re.compile(rf"^execute_(?:\d{{1,12}}_)?context_{_REQUESTS}_generation_{_REQUESTS}")
+_LENGTH_FIELDS = ("sq", "sk", "sqsq", "sqsk")
+
+
+class Requests(NamedTuple):
+    """Sums over the requests of a step, of their new tokens and of all of their tokens so far."""
+
+    queries: int = 0  # New tokens.
+    keys: int = 0  # Tokens with the new ones.
+    squares: int = 0  # Squares of the new tokens.
+    products: int = 0  # New tokens times tokens.
+
+
+class StepLengths(NamedTuple):
+    """Lengths of the sequences that a step of an engine computes."""
+
+    context: Requests  # Requests in prefill.
+    generation: Requests  # Requests that decode.
+
+
+@lru_cache(maxsize=65_536)
+def read_lengths(name: str) -> StepLengths | None:
+    """Read the lengths in the name of a step; None: it has none.
+
+    ``execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk550sqsq32sqsk550)``, or
+    ``step[MIXED bs=4 c_sq=3 c_sk=7 ...]``.
+    """
+    if found := _VLLM_LENGTHS.match(name):
+        numbers = [int(text) for text in found.groups()]
+    else:
+        value = {match["name"]: int(match["value"]) for match in _FIELD.finditer(name)}
+        numbers = [value.get(f"{kind}_{field}", -1) for kind in "cg" for field in _LENGTH_FIELDS]
+    if min(numbers) < 0 or not any(numbers):
+        return None
+    return StepLengths(Requests(*numbers[:4]), Requests(*numbers[4:]))
 
 
 @dataclass(frozen=True)

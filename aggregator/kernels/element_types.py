@@ -11,17 +11,23 @@ import re
 from typing import NamedTuple
 
 SIZES = {
+    # Two elements of 4 bits share a byte, which is what the sizes of such a tensor count.
+    "float4": 1.0,
+    "float6": 0.75,
     "float8": 1.0,
     "int8": 1.0,
     "uint8": 1.0,
     "bool": 1.0,
     "int16": 2.0,
+    "uint16": 2.0,
     "float16": 2.0,
     "bfloat16": 2.0,
     "int32": 4.0,
+    "uint32": 4.0,
     "float32": 4.0,
     "tf32": 4.0,
     "int64": 8.0,
+    "uint64": 8.0,
     "float64": 8.0,
     "complex64": 8.0,
     "complex128": 16.0,
@@ -31,7 +37,12 @@ SIZES = {
 
 def element_size(data_type: str) -> float | None:
     """Size of an element by PyTorch's name of its type; None: unknown. Unit: bytes."""
-    return SIZES.get("float8" if data_type.startswith("float8") else data_type)
+    return SIZES.get(plain_type(data_type))
+
+
+def plain_type(data_type: str) -> str:
+    """A type without its format: all kinds of ``float8`` and ``float4`` are one."""
+    return data_type[:6] if data_type.startswith(("float8", "float4")) else data_type
 
 
 class ElementTypes(NamedTuple):
@@ -69,6 +80,17 @@ _CUBLAS = re.compile(
     r"(?:volta|turing|ampere|maxwell|sm\d+|hopper|ada)_(?:(fp16|bf16|fp32|tf32|int8|f16)_)?"
     r"([shdcz])?(?:\d*)(gemm|scudnn|cudnn|gcgemm|sgemm|cgemm)"
 )
+_TRITON_TYPES = {
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8",
+    **{f"mxfp{bits}": f"float{bits}" for bits in (8, 6, 4)},
+}
+"""Types in the names of Triton's matrix kernels, the widest first."""
+_TRITON_TYPE = "(fp32|[fb][pf]16|fp8|mxfp[468])"
+_TRITON = re.compile(rf"_{_TRITON_TYPE}\w{{0,4}}?x{_TRITON_TYPE}\w{{0,4}}?x{_TRITON_TYPE}")
+"""``_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1``: result and both operands."""
 _FUSED_ATTENTION = re.compile(r"(?:_|<)(bf16|f16|f32)(?:_|,)|(half_t|bfloat16_t)")
 _TEMPLATE = (
     ("float8", re.compile(r"Float8_\w+|__nv_fp8_\w+|float_e4m3_t|float_e5m2_t")),
@@ -125,7 +147,7 @@ _C_TYPES = {
 
 def read_element_types(name: str) -> ElementTypes:
     """Read the element types from a demangled kernel name."""
-    for reader in (_cast, _opaque, _nvjet, _collective, _library, _template):
+    for reader in (_cast, _opaque, _nvjet, _collective, _triton, _library, _template):
         found = reader(name)
         if found is not None:
             return found
@@ -176,6 +198,15 @@ def reduced_type(name: str) -> str:
     """Element type of ``AllReduce_Sum_f32`` or ``AllReduce_RING_LL_Sum_float``; empty: none."""
     found = _REDUCED.search(name)
     return _NCCL_TYPES[found[1]] if found else ""
+
+
+def _triton(name: str) -> ElementTypes | None:
+    """Operands of two types are multiplied in the wider one."""
+    found = _TRITON.search(name)
+    if found is None:
+        return None
+    operand = min(found[2], found[3], key=[*_TRITON_TYPES].index)
+    return ElementTypes(_TRITON_TYPES[operand], _TRITON_TYPES[found[1]])
 
 
 def _library(name: str) -> ElementTypes | None:

@@ -352,6 +352,8 @@ class Profile:
     # JSON object of the parameters beside each of ``shape_texts``, by PyTorch's names; empty if
     # unknown.
     shape_parameters: tuple[str, ...] = ()
+    # JSON list of the element types of all arguments of each of ``shape_texts``; empty if unknown.
+    shape_element_types: tuple[str, ...] = ()
     rank: int | None = None  # Number of the process in its job; None: unknown.
     source_format: SourceFormat = SourceFormat.NSYS  # Format of the source, which hints refer to.
     records_memory: bool = False  # Whether the source holds allocations of GPU memory.

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from aggregator.frameworks.serving import StepLengths
+from aggregator.kernels.element_types import element_size
 from aggregator.system.untrusted_json import read_list
 
 Shape: TypeAlias = tuple[int, ...]
@@ -16,6 +18,18 @@ MAX_COUNT = 1 << 56
 """Limit of the operations or bytes of one call: more would keep any GPU busy for a minute."""
 DEFAULT_INDEX_BYTES = 8
 """PyTorch's indices are int64."""
+
+
+class Argument(NamedTuple):
+    """A tensor of a call."""
+
+    shape: Shape  # Sizes.
+    data_type: str = ""  # PyTorch's name of its element type; empty: not recorded.
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether two elements share each recorded one."""
+        return self.data_type.startswith("float4")
 
 
 @dataclass(frozen=True)
@@ -34,11 +48,44 @@ class OpCall:
     # The backward of a convolution computed only one gradient, as in the first layer of a model.
     one_gradient: bool = False
     lists: int = 0  # Number of lists of tensors that its kernels process; 0: unknown.
+    full_name: str = ""  # With its namespace, ``vllm::moe_forward``; empty: not known.
+    # Element types of the arguments in order; empty: not recorded.
+    types: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, Any], ...] = ()  # Parameters by name, as far as recorded.
+    inner: tuple[Argument, ...] = ()  # Tensors of the operators that it calls.
+    lengths: StepLengths | None = None  # Of the sequences of the step around it; None: unknown.
 
     @cached_property
     def tensors(self) -> tuple[Shape, ...]:
         """Sizes of the arguments that have sizes."""
         return tuple(shape for shape in self.shapes if shape)
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The tensors with sizes, and their types."""
+        types = self.types if len(self.types) == len(self.shapes) else ("",) * len(self.shapes)
+        return tuple(Argument(*pair) for pair in zip(self.shapes, types, strict=True) if pair[0])
+
+    @property
+    def recorded_types(self) -> tuple[str, str]:
+        """Types of the elements read and written, as recorded; empty: unknown.
+
+        Conditions and indices are not what an operator computes with.
+        """
+        known = [tensor.data_type for tensor in self.arguments]
+        first = next((kind for kind in known if "float" in kind), next(iter(known), ""))
+        is_copy = self.name in ("copy", "copy_") and len(known) > 1
+        return (known[1], known[0]) if is_copy else (first, first)
+
+    def bytes_of(self, *tensors: Argument) -> int | None:
+        """Bytes of tensors; None: a type is unknown. The kernels' types stand for unrecorded."""
+        sizes = [
+            (element_size(tensor.data_type) or self.read_bytes, elements(tensor.shape))
+            for tensor in tensors
+        ]
+        if any(size is None for size, _ in sizes):
+            return None
+        return round(sum((size or 0) * count for size, count in sizes))
 
     def argument(self, position: int) -> Shape:
         """Sizes of one argument; empty: not recorded."""
@@ -66,6 +113,8 @@ class Cost:
     # bytes.
     num_bytes: int | None = None
     is_matrix: bool = False  # Whether the operations are those of a matrix product or convolution.
+    operand: str = ""  # Type in which recorded operands are multiplied; empty: unknown.
+    reason: str = ""  # Why a value is unknown, if the formula knows; empty: by what is missing.
 
     def __post_init__(self) -> None:
         for name in ("flops", "num_bytes"):

@@ -11,6 +11,7 @@ from aggregator.costs.formulas import (
     movement,
     optimizers,
     pointwise,
+    serving,
 )
 from aggregator.costs.formulas.call import UNKNOWN, Cost, Formula, OpCall
 
@@ -39,9 +40,15 @@ _SHARING = frozenset(
 )
 
 
-def formula_of(name: str) -> Formula | None:
-    """Formula of an operator by its name without namespace; None: no formula."""
-    return _FORMULAS.get(name) or _FORMULAS.get(name.removesuffix("_"))
+def formula_of(name: str, full_name: str = "") -> Formula | None:
+    """Formula of an operator by its name without namespace; None: no formula.
+
+    Operators of other libraries than PyTorch may have one by the kind that ``full_name`` tells.
+    """
+    found = _FORMULAS.get(name) or _FORMULAS.get(name.removesuffix("_"))
+    if found is None and (kind := serving.kind_of(full_name)) is not None:
+        return kind.formula
+    return found
 
 
 def is_counted(name: str) -> bool:
@@ -54,14 +61,28 @@ def is_sharing(name: str) -> bool:
     return name.removesuffix("_") in _SHARING
 
 
-def is_collective(name: str) -> bool:
+def is_collective(name: str, full_name: str = "") -> bool:
     """Whether an operator moves data between GPUs."""
-    return name.removesuffix("_") in collectives.FORMULAS
+    kind = serving.kind_of(full_name)
+    return name.removesuffix("_") in collectives.FORMULAS or bool(kind and kind.is_collective)
+
+
+_FAMILIES = {
+    **dict.fromkeys(matrix.FORMULAS, serving.GEMM),
+    **dict.fromkeys(attention.FORMULAS, serving.ATTENTION),
+    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm"), serving.EXPERTS),
+}
+
+
+def product_family(name: str, full_name: str) -> str:
+    """Family of an operator's products; of nested operators of one the inner is counted."""
+    kind = serving.kind_of(full_name)
+    return kind.family if kind is not None else _FAMILIES.get(name.removesuffix("_"), "")
 
 
 def count(call: OpCall) -> Cost:
     """Cost of a call; unknown without a formula or for sizes that do not fit it."""
-    formula = formula_of(call.name)
+    formula = formula_of(call.name, call.full_name)
     if formula is None:
         return UNKNOWN
     try:

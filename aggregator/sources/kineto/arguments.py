@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from aggregator.sources.kineto.names import data_type
+from aggregator.sources.kineto.names import data_type, element_type
 from aggregator.system.untrusted_json import read_literal
 
 _SIGNATURES: Final = """
@@ -47,14 +48,43 @@ cross_entropy_loss: input target weight reduction ignore_index label_smoothing
 gelu: input approximate
 """
 """Arguments of ops whose parameters are shown or used in formulas (native_functions.yaml)."""
+_NUMBERS: Final = frozenset({"stride", "padding", "dilation", "output_padding", "groups"})
+_LIST: Final = "TensorList"
 _NAMES: Final = {
     op: tuple(arguments.split())
     for ops, arguments in re.findall(r"([^:]+):([^\n]*(?:\n    .*)?)", _SIGNATURES)
     for op in ops.split()
 }
-_NUMBERS: Final = frozenset({"stride", "padding", "dilation", "output_padding", "groups"})
-_LIST: Final = "TensorList"
-WITH_PARAMETERS: Final = frozenset(f"aten::{name}" for name in _NAMES)
+
+
+def _attention(mask: int, lengths: int = -1) -> tuple[str, ...]:
+    """Parameters at these positions: the mask and the window, the longest sequences."""
+    names = [""] * (mask + 3)
+    names[mask:] = ("is_causal", "window_left", "window_right")
+    if lengths >= 0:
+        names[lengths : lengths + 2] = ("max_q", "max_k")
+    return tuple(names)
+
+
+_ATTENTION: Final = {
+    "_flash_attn_forward": _attention(5),
+    "_flash_attn_backward": _attention(11),
+    "_flash_attn_varlen_forward": _attention(9, 5),
+    "_flash_attn_varlen_backward": _attention(15, 11),
+    "varlen_fwd": _attention(15, 10),
+    "fwd": _attention(24, 12),
+    **dict.fromkeys(("mha_fwd", "fmha_v3_fwd", "wrapper_fmha_v3_fwd"), _attention(5)),
+    **dict.fromkeys(("mha_varlen_fwd", "fmha_v3_varlen_fwd"), _attention(12, 5)),
+    "mha_batch_prefill": _attention(12, 6),
+}
+"""FlashAttention 2 and 3, vLLM's builds of them, SGLang's and AITER, in their own namespaces."""
+
+
+@lru_cache(maxsize=4096)
+def parameter_names(op: str) -> tuple[str, ...]:
+    """Names of the parameters of an op that are shown or used in formulas, by its full name."""
+    namespace, _, name = op.rpartition("::")
+    return (_NAMES if namespace == "aten" else _ATTENTION if namespace else {}).get(name, ())
 
 
 class Arguments(NamedTuple):
@@ -73,6 +103,8 @@ class Shapes(NamedTuple):
     text: str
     data_type: str  # Element type of the first tensor; empty: not recorded.
     parameters: str  # JSON object of parameters by name; empty: not recorded.
+    # JSON list of the element types of all arguments as in ``text``; empty: not recorded.
+    element_types: str = ""
     # Sizes by argument, with None for each list of tensors without recorded sizes.
     lists: tuple[list[list[int]] | None, ...] = ()
 
@@ -92,6 +124,7 @@ def read_arguments(written: Arguments) -> Shapes:
         "" if left_out or not dims else json.dumps(_flat(dims)),
         data_type(written.types),
         _parameters(written),
+        "" if left_out or len(dims) != len(types) else json.dumps(_flat_types(dims, types)),
         lists,
     )
 
@@ -113,13 +146,21 @@ def _flat(dims: list[Any]) -> list[Any]:
     return result
 
 
+def _flat_types(dims: list[Any], types: list[Any]) -> list[str]:
+    """Element type of each of the flattened arguments; a list of tensors has none."""
+    found: list[str] = []
+    for size, kind in zip(dims, types, strict=True):
+        found += [element_type(kind)] * len(_flat([size]))
+    return found
+
+
 def _parameters(written: Arguments) -> str:
-    names = _NAMES.get(written.name.removeprefix("aten::"), ())
+    names = parameter_names(written.name)
     values = {
         name: _value(text)
         for name, text in zip(names, _list(written.concrete), strict=False)
         # Empty if it was a string (padding="same"): unknown, not the default.
-        if isinstance(text, str) and (text or name in _NUMBERS)
+        if name and isinstance(text, str) and (text or name in _NUMBERS)
     }
     return json.dumps(values, separators=(",", ":")) if values else ""
 

@@ -69,15 +69,15 @@ def add_captures(profile: Profile, path: Path, read: Callable[[Path], Profile]) 
         ranges = capture.ranges
         profile.range_names, name = _joined(profile.range_names, capture.range_names)
         shapes, shape = _joined(_shapes(profile), _shapes(capture))
-        columns = zip(*shapes, strict=True) if shapes else ((), (), ())
-        profile.shape_texts, profile.shape_types, profile.shape_parameters = map(tuple, columns)
+        columns = zip(*shapes, strict=True) if shapes else ((),) * len(_SHAPE_COLUMNS)
+        for column, values in zip(_SHAPE_COLUMNS, columns, strict=True):
+            setattr(profile, column, tuple(values))
         # The last code is that of no sizes.
         shape_code = np.append(shape, -1).astype(np.int32)[ranges.shapes]
         capture.ranges = replace(ranges, name=name[ranges.name], shapes=shape_code)
     for capture in captures:
-        capture.range_names, capture.shape_texts = profile.range_names, profile.shape_texts
-        capture.shape_types = profile.shape_types
-        capture.shape_parameters = profile.shape_parameters
+        for column in ("range_names", *_SHAPE_COLUMNS):
+            setattr(capture, column, getattr(profile, column))
     profile.captures = tuple(captures)
 
 
@@ -92,6 +92,8 @@ def _joined(known: tuple[Value, ...], more: tuple[Value, ...]) -> tuple[tuple[Va
     return (*known, *new), codes
 
 
-def _shapes(profile: Profile) -> tuple[tuple[str, str, str], ...]:
-    columns = (profile.shape_texts, profile.shape_types, profile.shape_parameters)
-    return tuple(zip(*columns, strict=True))
+_SHAPE_COLUMNS: Final = ("shape_texts", "shape_types", "shape_parameters", "shape_element_types")
+
+
+def _shapes(profile: Profile) -> tuple[tuple[str, ...], ...]:
+    return tuple(zip(*(getattr(profile, column) for column in _SHAPE_COLUMNS), strict=True))

@@ -14,7 +14,7 @@ import numpy as np
 
 from aggregator.kernels.names import demangle
 from aggregator.profile.arrays import Codes, concatenate_and_clear, narrow
-from aggregator.sources.kineto.arguments import WITH_PARAMETERS, Arguments
+from aggregator.sources.kineto.arguments import Arguments, parameter_names
 from aggregator.sources.kineto.names import COPY_KINDS, MODULE_PREFIX, copy_name, thread_name
 from aggregator.sources.kineto.trace_json import Args, Event, TraceText, decode
 
@@ -227,7 +227,7 @@ def _ranges(events: TraceEvents, chosen: list[Event]) -> Columns:
 
 def _arguments(event: Event) -> Arguments:
     args = event.args
-    named = event.name in WITH_PARAMETERS
+    named = bool(parameter_names(event.name))
     return Arguments(
         bytes(args.dims) or bytes(args.old_dims),
         bytes(args.types),

@@ -82,7 +82,7 @@ def _filled(shape: Shapes, batch: _Batch, blocks: int) -> Shapes | None:
         if sizes and sum(-(-prod(size) // CHUNK_ELEMENTS) for size in sizes) == blocks:
             parts = [sizes if part is None else part for part in shape.lists]
             text = json.dumps([size for part in parts for size in part])
-            return shape._replace(text=text, lists=())
+            return shape._replace(text=text, element_types="", lists=())
     return None
 
 

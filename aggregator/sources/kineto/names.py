@@ -24,11 +24,16 @@ _TYPES: Final = {
     "short int": "int16",
     "signed char": "int8",
     "unsigned char": "uint8",
+    "unsigned short": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
     "bool": "bool",
     "c10::Float8_e4m3fn": "float8_e4m3fn",
     "c10::Float8_e5m2": "float8_e5m2",
     "c10::Float8_e4m3fnuz": "float8_e4m3fnuz",
     "c10::Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "c10::Float8_e8m0fnu": "float8_e8m0fnu",
+    "c10::Float4_e2m1fn_x2": "float4_e2m1fn_x2",
     "c10::complex<float>": "complex64",
     "c10::complex<double>": "complex128",
 }
@@ -59,10 +64,13 @@ def copy_name(name: str, kind: str, source: str, target: str) -> str:
 
 def data_type(types: bytes) -> str:
     """Element type of the first tensor of ``Input type``; empty: unknown."""
-    for name in _QUOTED.findall(types.decode("utf-8", "replace")):
-        if found := _TYPES.get(name.removeprefix("const ").strip()):
-            return found
-    return ""
+    found = map(element_type, _QUOTED.findall(types.decode("utf-8", "replace")))
+    return next(filter(None, found), "")
+
+
+def element_type(name: object) -> str:
+    """PyTorch's name of a C++ element type; empty: it is none."""
+    return _TYPES.get(name.removeprefix("const ").strip(), "") if isinstance(name, str) else ""
 
 
 def thread_name(label: str) -> str:

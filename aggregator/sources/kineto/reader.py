@@ -118,6 +118,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         shape_texts=tuple(shape.text for shape in shapes),
         shape_types=tuple(shape.data_type for shape in shapes),
         shape_parameters=tuple(shape.parameters for shape in shapes),
+        shape_element_types=tuple(shape.element_types for shape in shapes),
         domain_names=(DEFAULT_DOMAIN,),
         threads=lanes.threads,
         thread_process=lanes.thread_process,

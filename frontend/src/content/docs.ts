@@ -7,9 +7,10 @@ const PAGES = import.meta.glob<string>(
   { query: "?raw", import: "default" },
 );
 
-/** The text of a page in a language; null when there is none of that name. */
+/** The text of a page in a language, else in English; null when there is none of that name. */
 export function loadPage(name: string, language: Language = "en"): Promise<string> | null {
   const folder = language === "en" ? "" : `${language}/`;
-  const load = PAGES[`../../../docs/views/${folder}${name}.md`];
+  const load =
+    PAGES[`../../../docs/views/${folder}${name}.md`] ?? PAGES[`../../../docs/views/${name}.md`];
   return load === undefined ? null : load();
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AdviceRow } from "../src/api/types";
-import { gainText, readDrillDown, readEvidence, readLink } from "../src/views/dashboard/advice";
+import { gainOf, readDrillDown, readEvidence, readLink } from "../src/views/dashboard/advice";
 
 function row(values: Partial<AdviceRow>): AdviceRow {
   return {
@@ -28,15 +28,18 @@ function row(values: Partial<AdviceRow>): AdviceRow {
 
 describe("what advice could save", () => {
   it("is a time first, then its share", () => {
-    expect(gainText(row({}), true)).toBe("could save up to 9.000 ms (90%)");
-    expect(gainText(row({ gain_pct: null }), true)).toBe("could save up to 9.000 ms");
-    expect(gainText(row({ gain_ns: null, gain_pct: null }), true)).toBeNull();
+    const gain = gainOf(row({}), true);
+    expect(gain).toMatchObject({ short: "−9 ms", share: "90 %" });
+    expect(gain?.text).toBe("up to 9 ms per step (90 %)");
+    expect(gainOf(row({ gain_ns: 28_290_000 }), true)?.short).toBe("−28.3 ms");
+    expect(gainOf(row({ gain_pct: null }), true)?.text).toBe("up to 9 ms per step");
+    expect(gainOf(row({ gain_ns: null, gain_pct: null }), true)).toBeNull();
   });
 
-  it("is a share where there is no time", () => {
-    const perSample = row({ gain_ns: null, gain_pct: 12.4 });
-    expect(gainText(perSample, true)).toBe("could save up to 12% of the time per sample");
-    expect(gainText(perSample, false)).toBe("could save up to 12% of the step");
+  it("is a factor of the throughput, or a share, where there is no time", () => {
+    const perSample = row({ gain_ns: null, gain_pct: 75 });
+    expect(gainOf(perSample, true)?.text).toBe("up to 4x throughput");
+    expect(gainOf(perSample, false)?.text).toBe("up to 75 % of the step");
   });
 });
 

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
-import { PARTS } from "../lib/activities";
+import { IDLE_PARTS, PARTS } from "../lib/activities";
 import { phaseName } from "../lib/phases";
 import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
@@ -15,7 +15,6 @@ import { IterationCard } from "./IterationCard";
 import {
   barAt,
   barsFor,
-  covers,
   type Drawing,
   drawFigure,
   type FigureBar,
@@ -42,14 +41,14 @@ export interface IterationChartProps {
   readonly limits?: IndexRange | null;
   /** Called when bars are cut off at the top. */
   readonly onCut?: (isCut: boolean) => void;
+  /** Whether what is beside it explains the colors. */
+  readonly hasNoLegend?: boolean;
 }
 
 /** What interval 0 holds, whichever op is the key node. */
 const START_UP = t(
   "From the start of the program to the end of the first key node: its set-up and, where the key node ends a step, the first step",
 );
-/** Where a line at a bound begins that would cross the length of a bar that is cut off. */
-const BELOW_CUTS = MARGIN.top + 18;
 const OUTSIDE = "outside";
 /** Shades of gray that distinguish phases: colors are those of the parts. */
 const PHASE_SHADES = 4;
@@ -80,7 +79,9 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
   }
   return (
     <div ref={dimmed} class={`chart ${figure.isStale ? "is-stale" : ""}`}>
-      <ChartLegend figure={figure.data} hidden={hidden} onChange={setHidden} />
+      {!props.hasNoLegend && (
+        <ChartLegend figure={figure.data} hidden={hidden} onChange={setHidden} />
+      )}
       <Plot {...props} figure={figure.data} hidden={hidden} />
     </div>
   );
@@ -265,6 +266,14 @@ function Chosen(props: {
   );
 }
 
+/** The GPU's work in full color; what it waits for is lighter, as in every breakdown. */
+function fillOf(part: string): string {
+  const color = `var(--part-${part})`;
+  return (IDLE_PARTS as ReadonlySet<string>).has(part)
+    ? `color-mix(in srgb, ${color} 55%, var(--surface))`
+    : color;
+}
+
 function Picture(props: { drawing: Drawing; width: number; height: number }): JSX.Element {
   const { drawing, width, height } = props;
   const hatch = useId();
@@ -285,7 +294,7 @@ function Picture(props: { drawing: Drawing; width: number; height: number }): JS
         </g>
       ))}
       {drawing.parts.map(({ part, path }) => (
-        <path key={part} d={path} data-part={part} style={{ fill: `var(--part-${part})` }} />
+        <path key={part} d={path} data-part={part} style={{ fill: fillOf(part) }} />
       ))}
       <path d={drawing.hatched} fill={`url(#${hatch})`} />
       <path class="plot-spikes" d={drawing.spikes} />
@@ -303,21 +312,14 @@ function Picture(props: { drawing: Drawing; width: number; height: number }): JS
         />
       ))}
       {drawing.bounds.map((at) => (
-        <line
-          key={at}
-          class="plot-bound"
-          x1={at}
-          x2={at}
-          y1={drawing.cuts.some((label) => covers(label, at)) ? BELOW_CUTS : MARGIN.top}
-          y2={bottom}
-        />
+        <line key={at} class="plot-bound" x1={at} x2={at} y1={MARGIN.top} y2={bottom} />
       ))}
       {drawing.boundLabels.map((label) => (
         <text
           key={label.text}
           class="plot-label"
           x={label.x}
-          y={MARGIN.top - 7}
+          y={MARGIN.top - 22}
           text-anchor={label.anchor}
         >
           {label.text}
@@ -328,7 +330,7 @@ function Picture(props: { drawing: Drawing; width: number; height: number }): JS
           key={label.x}
           class="plot-cut"
           x={label.x}
-          y={MARGIN.top + 12}
+          y={MARGIN.top - 6}
           text-anchor={label.anchor}
         >
           {label.text}

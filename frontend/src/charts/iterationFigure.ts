@@ -54,7 +54,7 @@ export interface DrawOptions {
 }
 
 /** Room around the bars for axes and labels. Unit: pixels. */
-export const MARGIN = { left: 56, right: 16, top: 22, bottom: 40 } as const;
+export const MARGIN = { left: 56, right: 16, top: 34, bottom: 40 } as const;
 /** Width of a character of a label, about. Unit: pixels. */
 const CHARACTER = 6.5;
 
@@ -89,7 +89,8 @@ export function presentParts(figure: IterationFigure): readonly string[] {
 /** The phases of the iterations, in order of the first of each. */
 export function presentPhases(figure: IterationFigure): readonly string[] {
   const { bars } = figure.layout.meta;
-  return [...new Set(bars.flatMap(({ phase }) => (phase === null ? [] : [phase])))];
+  const phases = [...new Set(bars.flatMap(({ phase }) => (phase === null ? [] : [phase])))];
+  return phases.length > 1 ? phases : [];
 }
 
 /** Height of each bar in the unit of the axis, without the parts that are hidden. */

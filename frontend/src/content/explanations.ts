@@ -33,16 +33,17 @@ export const EXPLANATIONS = {
       "Higher is better. Below about 80 %, see in the breakdown what the GPU was waiting for.",
     ),
   },
-  gpuBusy: {
-    what: t(
-      "The share of a step in which the GPU runs kernels, CUDA graphs, copies or sets; the rest is idle.",
-    ),
+  throughput: {
+    what: t("Tokens that the longest phase of the program works on in a second."),
     how: t(
-      "Of the step without profiling where its parts are known, else of the step as profiled. DLProf's GPU utilization counts kernels only: see the GPUs.",
+      "Tokens of its iterations, divided by their time: without profiling where that was timed.",
     ),
-    advice: t(
-      "Higher is better. Below about 80 %, see in the breakdown what the GPU was waiting for.",
-    ),
+    advice: t("Compare it with the bandwidth of the GPU's memory: see the phases below."),
+  },
+  peakMemory: {
+    what: t("The most memory in use at once on a GPU during the run."),
+    how: t("As the driver reports it, with what the framework keeps in reserve."),
+    advice: t("Much of it free: a larger batch fits. Little: record the memory to see what lives."),
   },
   efficiency: {
     what: t("Share of the GPUs' peak performance that the run used."),

@@ -9,6 +9,7 @@ import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { IconButton } from "../ui/IconButton";
 import { Icon } from "../ui/icons";
+import { LimitsChip } from "../ui/Limits";
 
 export interface ScopeBoxProps {
   readonly view: string;
@@ -19,6 +20,7 @@ export function ScopeBox(props: ScopeBoxProps): JSX.Element {
   const { aggregations, aggregation, profile, domain } = useScope();
   return (
     <div class="scope-box">
+      <LimitsChip />
       <FacedSelect
         label={t("Aggregation")}
         face={aggregationTitle(aggregation)}

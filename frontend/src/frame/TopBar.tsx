@@ -46,6 +46,7 @@ export function TopBar(props: TopBarProps & ScopeBoxProps): JSX.Element {
           icon={theme === "dark" ? "sun" : "moon"}
           label={themeLabel}
           title={`${themeLabel} (t)`}
+          class="only-broad"
           onClick={toggleTheme}
         />
         <IconButton icon="help" label={t("Help")} title={t("Help (?)")} onClick={onHelp} />
@@ -63,7 +64,7 @@ function DocsLink({ view }: { view: string }): JSX.Element {
   };
   return (
     <a
-      class="icon-button"
+      class="icon-button only-broad"
       href={hrefWith({ docs: view })}
       aria-label={t("Documentation")}
       title={t("Documentation")}

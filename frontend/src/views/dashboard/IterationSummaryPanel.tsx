@@ -1,7 +1,6 @@
 /** Every iteration as a bar; the Iterations view has the controls. */
 
 import type { JSX } from "preact";
-import { isReport } from "../../api/source";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -10,24 +9,27 @@ import { useScope } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { ViewLink } from "./ViewLink";
 
+/** Low enough to begin on the first screen. */
+const HEIGHT = 176;
+
 export function IterationSummaryPanel(): JSX.Element {
   const { aggregation } = useScope();
   return (
     <Panel
       title={t("Iteration summary")}
       info={EXPLANATIONS.iterationSummary}
-      span={12}
+      span={7}
       class="panel-flush"
       actions={
         <>
-          {!isReport() && <ViewLink view="compare">{t("Compare with …")}</ViewLink>}
           <ViewLink view="iterations">{t("Iterations view")}</ViewLink>
           <ChartMenu figure="iteration-summary" />
         </>
       }
     >
       <IterationChart
-        height={248}
+        height={HEIGHT}
+        hasNoLegend
         range="all"
         zoom={null}
         bounds={

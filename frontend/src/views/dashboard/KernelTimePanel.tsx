@@ -1,22 +1,17 @@
 /** GPU time of all kernels by kind; the details pane adds the counts. */
 
 import type { JSX } from "preact";
-import type { KernelSummary, KernelSummaryAll, TopKernels } from "../../api/types";
+import type { KernelSummary, KernelSummaryAll } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import type { Slice } from "../../lib/activities";
-import {
-  durationText,
-  exactNs,
-  formatInt,
-  formatTimeIn,
-  pickTimeUnit,
-  type TimeUnit,
-} from "../../lib/units";
+import { sumText, sumUnit, useScale } from "../../lib/perStep";
+import { exactNs, formatInt, formatTimeIn, pickTimeUnit, type TimeUnit } from "../../lib/units";
 import { navigate } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { Icon } from "../../ui/icons";
+import { LimitMark } from "../../ui/Limits";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Unknown } from "../../ui/states";
 import { StackedBar } from "./StackedBar";
@@ -36,12 +31,9 @@ function slicesOf({ using_tc, memory, other, communication }: KernelSummary): re
   return parts.filter((part) => part !== null);
 }
 
-const time = (slice: Slice) => durationText(slice.value);
-
 export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
   const summary = useScoped<KernelSummary>("kernel-summary/");
-  // By full name: short names are the same for many of a library's kernels.
-  const count = useScoped<TopKernels>("top-kernels/").data?.count ?? null;
+  const scale = useScale();
   return (
     <Panel
       title={t("Total kernel GPU time")}
@@ -72,16 +64,17 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
                 <Unknown reason={data.unknown?.all} />
               ) : (
                 <>
-                  <b>{durationText(data.all.gpu_time_ns)}</b>
-                  {count !== null &&
-                    ` ${t("in {count} different kernels", { count: formatInt(count) })}`}
+                  <LimitMark figure="gpu_time" />
+                  <b>{sumText(data.all.gpu_time_ns, scale)}</b>
+                  {data.all.count !== null &&
+                    ` ${t("in {count} different kernels", { count: formatInt(data.all.count) })}`}
                 </>
               )}
             </p>
             <StackedBar
               label={t("Total kernel GPU time")}
               slices={slicesOf(data)}
-              valueText={time}
+              valueText={({ value }) => sumText(value, scale)}
             />
           </>
         )}
@@ -92,11 +85,12 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
 
 /** The content of the details pane: GPU time and count of each kind. */
 export function KernelDetails(): JSX.Element {
+  const scale = useScale();
   const summary = useScoped<KernelSummary>("kernel-summary/");
   return (
     <Loaded resource={summary}>
       {(data) => {
-        const unit = pickTimeUnit(data.all.gpu_time_ns ?? 0);
+        const unit = pickTimeUnit((data.all.gpu_time_ns ?? 0) / scale.steps);
         return (
           <table class="facts-table">
             <caption class="visually-hidden">{t("Kernel details")}</caption>
@@ -104,7 +98,7 @@ export function KernelDetails(): JSX.Element {
               <tr>
                 <th scope="col">{t("Kernels")}</th>
                 <th scope="col" class="align-right">
-                  {t("GPU time")} ({unit})
+                  {t("GPU time")} ({sumUnit(unit, scale)})
                 </th>
                 <th scope="col" class="align-right" title={t("Different kernels, by short name")}>
                   {t("Count")}
@@ -160,6 +154,7 @@ function DetailsRow(props: {
   row: Sums;
 }): JSX.Element {
   const { gpu_time_ns: ns, count } = props.row;
+  const { steps } = useScale();
   return (
     <tr>
       <th scope="row">
@@ -167,7 +162,7 @@ function DetailsRow(props: {
         {props.label}
       </th>
       <td class="align-right" title={ns === null ? undefined : exactNs(ns)}>
-        {ns === null ? <Unknown /> : formatTimeIn(ns, props.unit)}
+        {ns === null ? <Unknown /> : formatTimeIn(ns / steps, props.unit)}
       </td>
       <td class="align-right">{count === null ? <Unknown /> : formatInt(count)}</td>
     </tr>

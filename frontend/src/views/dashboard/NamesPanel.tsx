@@ -11,7 +11,7 @@ import { Empty, Loaded } from "../../ui/states";
 import { ViewLink } from "./ViewLink";
 
 const GRADES: Readonly<Record<string, string>> = {
-  recorded: t("recorded"),
+  recorded: t("exact"),
   provenance: t("provenance"),
   capture: t("capture"),
   annotated: t("annotated"),
@@ -20,11 +20,14 @@ const GRADES: Readonly<Record<string, string>> = {
   unknown: t("unknown"),
 };
 
-export function NamesPanel(): JSX.Element {
+/** Nothing where all of it was recorded: that is as it should be. */
+export function NamesPanel(): JSX.Element | null {
   const evidence = useScoped<ListPage<NameEvidenceRow>>("name-evidence/", { page_size: 100 });
+  const rows = evidence.data?.results ?? [];
+  if (rows.every((row) => row.name_grade === "recorded") && evidence.error === null) return null;
   return (
     <Panel
-      title={t("Evidence of names")}
+      title={t("Kernel-to-op matching")}
       span={12}
       actions={<ViewLink view="ops">{t("All ops")}</ViewLink>}
     >

@@ -12,6 +12,7 @@ import { PHASES } from "../../table/declared";
 import { AggregateButton } from "../../ui/AggregateButton";
 import { Panel } from "../../ui/Panel";
 import { Unknown } from "../../ui/states";
+import { PHASES_PARAMS } from "./arriving";
 import { ViewLink } from "./ViewLink";
 
 const COLUMNS: readonly string[] = [
@@ -36,10 +37,10 @@ const formatMean = (value: number) => formatFixed(value, Number.isInteger(value)
 const pct = (value: number) => `${formatPct(value)} %`;
 
 export function PhasesPanel(): JSX.Element | null {
-  const phases = useScoped<ListPage<PhasesRow>>("phases/", { page_size: 100 });
+  const phases = useScoped<ListPage<PhasesRow>>("phases/", PHASES_PARAMS);
   const { profile } = useScope();
   const { data } = phases;
-  if (data === null || data.results.length === 0) return null;
+  if (data === null || !data.results.some((row, place) => place > 0 || isTelling(row))) return null;
   const hasBare = data.results.some((row) => row.bare_tokens_per_second !== null);
   const columns = hasBare ? [...COLUMNS.slice(0, 4), BARE, ...COLUMNS.slice(4)] : COLUMNS;
   const canAggregate = !isReport() && profile.can_reaggregate;
@@ -79,6 +80,11 @@ export function PhasesPanel(): JSX.Element | null {
       )}
     </Panel>
   );
+}
+
+/** Whether the row says more than that the program trains. */
+function isTelling({ phase, tokens_per_second, micro_steps }: PhasesRow): boolean {
+  return phase !== "train" || tokens_per_second !== null || (micro_steps ?? 1) > 1;
 }
 
 function PhaseRow(props: {

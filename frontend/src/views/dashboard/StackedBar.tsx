@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { drawnSlices, type Slice } from "../../lib/activities";
+import { type DrawnSlice, drawnSlices, type Slice } from "../../lib/activities";
 import { formatPct } from "../../lib/units";
 
 export interface StackedBarProps {
@@ -13,8 +13,9 @@ export interface StackedBarProps {
   readonly height?: number;
 }
 
-/** Least share that has room for its number inside of the bar. Unit: percent. */
-const LABEL_FROM_PCT = 15;
+/** Least share that has room for its number, and for its name too, inside of a bar. Unit: percent. */
+const NUMBER_FROM_PCT = 6;
+const NAME_FROM_PCT = 20;
 
 export function StackedBar(props: StackedBarProps): JSX.Element {
   const { slices, valueText } = props;
@@ -43,14 +44,12 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
             style={{ flexGrow: slice.pct }}
             title={sliceTitle(slice, slice.pct, valueText)}
           >
-            {slice.pct >= LABEL_FROM_PCT && !hidden.has(slice.key)
-              ? `${formatPct(slice.pct)} %`
-              : ""}
+            {!hidden.has(slice.key) && labelOf(slice)}
           </span>
         ))}
       </div>
       <ul class="legend">
-        {slices.map((slice) => {
+        {drawn.map((slice) => {
           const isHidden = hidden.has(slice.key);
           return (
             <li key={slice.key}>
@@ -73,6 +72,16 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
         })}
       </ul>
     </div>
+  );
+}
+
+function labelOf({ label, pct }: DrawnSlice): JSX.Element | null {
+  if (pct < NUMBER_FROM_PCT) return null;
+  return (
+    <>
+      {pct >= NAME_FROM_PCT && <span class="slice-name">{label}&nbsp;</span>}
+      {formatPct(pct)} %
+    </>
   );
 }
 

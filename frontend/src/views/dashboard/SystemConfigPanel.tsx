@@ -43,7 +43,7 @@ export function SystemConfigPanel(): JSX.Element {
   const { profile } = useScope();
   const config = profile.system_config;
   return (
-    <Panel title={t("System config")} span={8}>
+    <Panel title={t("System config")} span={12}>
       <dl class="facts">
         {FIELDS.map(([label, key]) => {
           const text = valueText(config, key);

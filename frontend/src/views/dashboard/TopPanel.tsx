@@ -6,14 +6,17 @@ import type { ListPage } from "../../api/lists";
 import type { GroupOpsRow, OpsRow, OpTypesRow, TopKernel } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
+import { type Scale, sumUnit, useScale } from "../../lib/perStep";
 import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import type { QueryPatch } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
 import { kernelTone } from "../../table/specs/kernels";
 import { missedTensorCores, opTone } from "../../table/specs/ops";
+import { LimitMark } from "../../ui/Limits";
 import { Direction, Flag, Name } from "../../ui/Name";
 import { Panel } from "../../ui/Panel";
+import { ScaleSwitch } from "../../ui/ScaleSwitch";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 import { openPathOf, writeOpen } from "../groups/openGroups";
@@ -21,6 +24,8 @@ import { depthIn, ownName, pickModules } from "./modules";
 import { ViewLink } from "./ViewLink";
 
 const ROWS = 10;
+/** How many the first screen has. */
+const FIRST_ROWS = 5;
 const INDENT_PX = 16;
 const TABS = [
   { key: "types", label: t("Op types"), view: "op-types", all: t("All op types") },
@@ -31,24 +36,47 @@ const TABS = [
 
 type Tab = (typeof TABS)[number];
 
-const FIRST: Tab = TABS[3];
+/** Ops, where the profile has any. */
+function useFirstTab(): Tab {
+  const { profile } = useScope();
+  return profile.info.no_ops_reason ? TABS[3] : TABS[2];
+}
+
+/** What took most time, on the first screen: names, times and shares alone. */
+export function FirstOpsPanel(): JSX.Element {
+  const { key, all, view } = useFirstTab();
+  const isOps = key === "ops";
+  return (
+    <Panel
+      title={isOps ? t("Top 5 ops") : t("Top 5 kernels")}
+      info={EXPLANATIONS.topOps}
+      span={5}
+      class="panel-flush"
+      actions={<ViewLink view={view}>{all}</ViewLink>}
+    >
+      {isOps ? <TopOps isShort /> : <TopKernels isShort />}
+    </Panel>
+  );
+}
 
 export function TopPanel(): JSX.Element {
   const wanted = useQuery().get("top");
-  const tab = TABS.find(({ key }) => key === wanted) ?? FIRST;
+  const first = useFirstTab();
+  const tab = TABS.find(({ key }) => key === wanted) ?? first;
   return (
     <Panel
-      title={t("Top 10 by GPU time")}
+      title={tab.key === "ops" ? t("Top 10 GPU ops") : t("Top 10 by GPU time")}
       info={EXPLANATIONS.topOps}
-      span={12}
+      span={8}
       class="panel-flush"
       actions={
         <>
+          <ScaleSwitch />
           <Segmented
             label={t("Top 10 of")}
             choices={TABS.map((one) => [one, one.label] as const)}
             value={tab}
-            onChange={(one) => navigate({ top: one === FIRST ? null : one.key }, { replace: true })}
+            onChange={(one) => navigate({ top: one === first ? null : one.key }, { replace: true })}
           />
           <ViewLink view={tab.view}>{tab.all}</ViewLink>
         </>
@@ -110,11 +138,19 @@ function TopModules(): JSX.Element {
   );
 }
 
-function TopOps(): JSX.Element {
-  const hasDirection = useScope().profile.info.no_ops_reason === undefined;
+const OP_COLUMNS: readonly TopColumn<OpsRow>[] = [
+  { title: t("Op type"), draw: (row) => row.op_type },
+  number<OpsRow>(t("Calls"), (row) => row.num_calls),
+  flag<OpsRow>(t("TC eligible"), (row) => row.tc_eligible),
+  flag<OpsRow>(t("Using TC"), (row) => row.using_tc, missedTensorCores),
+];
+
+function TopOps({ isShort = false }: { isShort?: boolean }): JSX.Element {
+  const hasDirection = !useScope().profile.info.no_ops_reason;
   return (
     <TopTable<OpsRow>
       path="top-ops/"
+      isShort={isShort}
       caption={t("Ops with the most GPU time")}
       time={(row) => row.gpu_time_ns}
       share={(row) => row.share_pct}
@@ -130,19 +166,17 @@ function TopOps(): JSX.Element {
               },
             ]
           : []),
-        { title: t("Op type"), draw: (row) => row.op_type },
-        number<OpsRow>(t("Calls"), (row) => row.num_calls),
-        flag<OpsRow>(t("TC eligible"), (row) => row.tc_eligible),
-        flag<OpsRow>(t("Using TC"), (row) => row.using_tc, missedTensorCores),
+        ...(isShort ? [] : OP_COLUMNS),
       ]}
     />
   );
 }
 
-function TopKernels(): JSX.Element {
+function TopKernels({ isShort = false }: { isShort?: boolean }): JSX.Element {
   return (
     <TopTable<TopKernel>
       path="top-kernels/"
+      isShort={isShort}
       caption={t("Kernels with the most GPU time")}
       time={(row) => row.gpu_time_ns}
       share={(row) => row.share_pct}
@@ -153,11 +187,15 @@ function TopKernels(): JSX.Element {
         view: "kernel",
         patch: { kernel: row.kernel_long_name ?? row.kernel_name },
       })}
-      columns={[
-        number<TopKernel>(t("Launches"), (row) => row.num_calls),
-        number<TopKernel>(t("Ops"), (row) => row.num_ops),
-        flag<TopKernel>(t("Using TC"), (row) => row.uses_tc),
-      ]}
+      columns={
+        isShort
+          ? []
+          : [
+              number<TopKernel>(t("Launches"), (row) => row.num_calls),
+              number<TopKernel>(t("Ops"), (row) => row.num_ops),
+              flag<TopKernel>(t("Using TC"), (row) => row.uses_tc),
+            ]
+      }
     />
   );
 }
@@ -191,6 +229,8 @@ function flag<Row>(
 interface TopTableProps<Row> {
   readonly path: string;
   readonly params?: Params;
+  /** Fewer rows, and their shares in place of the other columns. */
+  readonly isShort?: boolean;
   readonly caption: string;
   /** The rows that count, where the list has others. */
   readonly pick?: (rows: readonly Row[]) => readonly Row[];
@@ -212,9 +252,12 @@ function TopTable<Row>(props: TopTableProps<Row>): JSX.Element {
   const rows = useScoped<Pick<ListPage<Row>, "results">>(props.path, props.params);
   const { profile } = useScope();
   return (
-    <Loaded resource={rows} skeleton={<Skeleton lines={ROWS} />}>
+    <Loaded resource={rows} skeleton={<Skeleton lines={props.isShort ? FIRST_ROWS : ROWS} />}>
       {(data) => {
-        const shown = (props.pick?.(data.results) ?? data.results).slice(0, ROWS);
+        const shown = (props.pick?.(data.results) ?? data.results).slice(
+          0,
+          props.isShort ? FIRST_ROWS : ROWS,
+        );
         return shown.length === 0 ? (
           <Empty title={t("Nothing to list")}>
             {profile.info.no_ops_reason ?? t("This aggregation has none.")}
@@ -229,10 +272,11 @@ function TopTable<Row>(props: TopTableProps<Row>): JSX.Element {
 
 function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.Element {
   const { rows, columns } = props;
+  const scale = useScale();
   const largest = Math.max(0, ...rows.map((row) => props.time(row) ?? 0));
   return (
     <div class="table-scroll">
-      <table class="top-ops">
+      <table class={props.isShort ? "top-ops top-first" : "top-ops"}>
         <caption class="visually-hidden">{props.caption}</caption>
         <thead>
           <tr>
@@ -240,7 +284,8 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
               {t("Name")}
             </th>
             <th scope="col" class="top-time align-right">
-              {t("GPU time")} <span class="th-unit">ms</span>
+              {t("GPU time")} <span class="th-unit">{sumUnit("ms", scale)}</span>
+              <LimitMark figure="gpu_time" />
             </th>
             {columns.map(({ title, align }) => (
               <th key={title} scope="col" class={`top-value align-${align ?? "left"}`}>
@@ -271,6 +316,8 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
                   pct={props.share?.(row) ?? null}
                   tone={props.tone(row)}
                   largest={largest}
+                  scale={scale}
+                  hasShare={props.isShort ?? false}
                 />
               </td>
               {columns.map(({ title, align, draw }) => (
@@ -292,8 +339,10 @@ function TimeBar(props: {
   pct: number | null;
   tone: string;
   largest: number;
+  scale: Scale;
+  hasShare: boolean;
 }): JSX.Element {
-  const { ns, pct, largest } = props;
+  const { ns, pct, largest, scale } = props;
   if (ns === null) return <Unknown />;
   const share = pct === null ? "" : ` · ${t("{pct} % of all", { pct: formatPct(pct) })}`;
   return (
@@ -304,7 +353,8 @@ function TimeBar(props: {
           style={{ width: `${largest > 0 ? (100 * ns) / largest : 0}%` }}
         />
       </span>
-      <span class="share-value">{formatTimeIn(ns, "ms")}</span>
+      <span class="share-value">{formatTimeIn(ns / scale.steps, "ms")}</span>
+      {props.hasShare && <span class="share-pct">{pct === null ? "" : `${formatPct(pct)} %`}</span>}
     </span>
   );
 }

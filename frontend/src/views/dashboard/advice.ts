@@ -2,7 +2,7 @@
 
 import type { AdviceRow } from "../../api/types";
 import { t } from "../../i18n";
-import { durationText, formatFixed } from "../../lib/units";
+import { formatDuration, formatFixed } from "../../lib/units";
 import type { QueryPatch } from "../../state/query";
 
 /** Views that advice may link to; the contents of a profile cannot name others. */
@@ -18,7 +18,9 @@ export interface AdviceLink {
 
 export interface EvidenceItem {
   readonly kind: string;
+  /** For people; `id` is what the database calls an op. */
   readonly name: string;
+  readonly id: string;
   readonly timeNs: number | null;
   readonly count: number | null;
   readonly link: AdviceLink | null;
@@ -43,8 +45,9 @@ export function readLink(value: unknown): AdviceLink | null {
   return { view, patch };
 }
 
-/** The database names kernels without a link. */
+/** The database names kernels and ranks without a link. */
 function linkOf(item: Record<string, unknown>): AdviceLink | null {
+  if (item.kind === "rank") return { view: "ranks", patch: {} };
   if (item.kind !== "kernel") return readLink(item.link);
   return { view: "kernel", patch: { kernel: String(item.name ?? "") } };
 }
@@ -61,24 +64,50 @@ export function readDrillDown(row: AdviceRow): AdviceLink | null {
   return readLink(parsed(row.drill_down));
 }
 
-/** What a fix could save: the time, then its share of a step; null: unknown. */
-export function gainText(row: AdviceRow, hasTimes: boolean): string | null {
+export interface Gain {
+  /** "−15.2 ms", "4x": short enough for a column. */
+  readonly short: string;
+  /** Share of a step. */
+  readonly share: string | null;
+  /** As a sentence. */
+  readonly text: string;
+}
+
+/** What a fix could save; null: unknown. */
+export function gainOf(row: AdviceRow, hasTimes: boolean): Gain | null {
   const { gain_ns: ns, gain_pct: pct } = row;
-  const share = pct === null ? "" : formatFixed(pct, 0);
+  const share = pct === null ? null : `${formatFixed(pct, 0)} %`;
   if (ns !== null) {
-    const time = durationText(ns);
-    return pct === null
-      ? t("could save up to {time}", { time })
-      : t("could save up to {time} ({share}%)", { time, share });
+    const time = roughly(ns);
+    const text =
+      share === null
+        ? t("up to {time} per step", { time })
+        : t("up to {time} per step ({share})", { time, share });
+    return { short: `−${time}`, share, text };
   }
-  if (pct === null) return null;
-  return hasTimes
-    ? t("could save up to {share}% of the time per sample", { share })
-    : t("could save up to {share}% of the step", { share });
+  if (pct === null || share === null) return null;
+  if (!hasTimes)
+    return { short: `−${share}`, share: null, text: t("up to {share} of the step", { share }) };
+  const factor = formatFixed(100 / Math.max(1, 100 - pct), 1).replace(/\.0$/, "");
+  return { short: `${factor}×`, share: null, text: t("up to {factor}x throughput", { factor }) };
+}
+
+/** A time with three digits: more would promise an exactness that no prediction has. */
+function roughly(ns: number): string {
+  const { value, unit } = formatDuration(ns);
+  const number = Number(value.replaceAll(",", ""));
+  return `${number >= 1000 ? value : Number(number.toPrecision(3))} ${unit}`;
 }
 
 function numberOrNull(value: unknown): number | null {
   return typeof value === "number" ? value : null;
+}
+
+/** The evidence names an op with its number in front of its path. */
+function nameOf(item: Record<string, unknown>): { name: string; id: string } {
+  const text = String(item.name ?? "");
+  const op = item.kind === "op" ? /^(\S+) (.+)$/.exec(text) : null;
+  return op === null ? { name: text, id: text } : { name: op[2] ?? text, id: op[1] ?? text };
 }
 
 export function readEvidence(row: AdviceRow): readonly EvidenceItem[] {
@@ -90,7 +119,7 @@ export function readEvidence(row: AdviceRow): readonly EvidenceItem[] {
       : [
           {
             kind: String(item.kind ?? ""),
-            name: String(item.name ?? ""),
+            ...nameOf(item),
             timeNs: numberOrNull(item.time_ns),
             count: numberOrNull(item.count),
             link: linkOf(item),

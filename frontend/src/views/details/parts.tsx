@@ -11,8 +11,8 @@ import { patchForView } from "../../state/query";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { CopyButton, Empty, ErrorNote, Loaded, Skeleton, Unknown } from "../../ui/states";
-import { AdviceItem } from "../dashboard/AdviceItem";
 import { ADVICE_PARAMS, readDrillDown, readEvidence } from "../dashboard/advice";
+import { Finding } from "../dashboard/Finding";
 
 export interface OneProps<T> {
   /** As the address names it. */
@@ -200,13 +200,9 @@ export function AdviceAbout({ subject }: { subject: Subject }): JSX.Element {
           const found = data.results.filter((row) => row.status === "found" && names(row, subject));
           if (found.length === 0) return <Empty title={t("No advice names it")} />;
           return (
-            <ol class="advice">
+            <ol class="findings">
               {found.map((row) => (
-                <AdviceItem
-                  key={row.place}
-                  row={row}
-                  hasTimes={data.unknown?.gain_ns === undefined}
-                />
+                <Finding key={row.place} row={row} hasTimes={data.unknown?.gain_ns === undefined} />
               ))}
             </ol>
           );

@@ -1,0 +1,199 @@
+/** One finding: what it could save, what is wrong, its picture, where to look and how to fix it. */
+
+import type { JSX } from "preact";
+import { useId, useState } from "preact/hooks";
+import type { AdviceRow, PerformanceSummary } from "../../api/types";
+import { t } from "../../i18n";
+import { kernelCommand, timingCommand } from "../../lib/commands";
+import { useScale } from "../../lib/perStep";
+import { formatInt } from "../../lib/units";
+import { useScope, useScoped } from "../../state/scope";
+import { CopyCommand } from "../../ui/CopyCommand";
+import { CopyButton } from "../../ui/states";
+import { findView } from "../registry";
+import { type AdviceLink, type EvidenceItem, gainOf, readDrillDown, readEvidence } from "./advice";
+import { evidenceTime, FindingPicture } from "./FindingPicture";
+import { ViewLink } from "./ViewLink";
+
+const SOURCES: Readonly<Record<string, string>> = {
+  replay: t("simulated"),
+  corrected: t("simulated, corrected for profiling"),
+  estimate: t("estimate"),
+};
+
+const CERTAINTIES: Readonly<Record<string, string>> = {
+  sure: t("confidence: high"),
+  likely: t("confidence: medium"),
+  possible: t("confidence: low"),
+};
+
+const KINDS: Readonly<Record<string, string>> = {
+  op: t("Op"),
+  kernel: t("Kernel"),
+  rank: t("Rank"),
+  iteration: t("Iteration"),
+  gpu: t("GPU"),
+  gap: t("Gap"),
+  setting: t("Setting"),
+};
+
+export interface FindingProps {
+  readonly row: AdviceRow;
+  /** Whether the database has the times that could be saved; those of earlier versions have none. */
+  readonly hasTimes: boolean;
+}
+
+export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const scale = useScale();
+  const howId = useId();
+  const gain = gainOf(row, hasTimes);
+  const evidence = readEvidence(row);
+  const link = readDrillDown(row) ?? evidence.find((item) => item.link !== null)?.link ?? null;
+  const kinds = [SOURCES[row.gain_source ?? ""], CERTAINTIES[row.certainty ?? ""]];
+  const trust = kinds.filter(Boolean).join(" · ");
+  return (
+    <li class={`finding severity-${row.severity ?? "low"}`}>
+      <span class="finding-gain" title={gain === null ? undefined : `${gain.text}, ${trust}`}>
+        {gain?.short}
+        {gain?.share != null && <small>{gain.share}</small>}
+        {gain !== null && <span class="visually-hidden">{gain.text}</span>}
+      </span>
+      <p class="finding-problem">{row.problem}</p>
+      <FindingPicture items={evidence} scale={scale} gainPct={row.gain_pct} />
+      <span class="finding-actions">
+        {link !== null && <Jump link={link} />}
+        <button
+          type="button"
+          class="button"
+          aria-expanded={isOpen}
+          aria-controls={howId}
+          onClick={() => setOpen(!isOpen)}
+        >
+          {t("How to fix")}
+        </button>
+      </span>
+      <div id={howId} class="finding-how" hidden={!isOpen}>
+        {isOpen && <How row={row} evidence={evidence} trust={trust} />}
+      </div>
+    </li>
+  );
+}
+
+/** Named by the view that it opens. */
+function Jump({ link }: { link: AdviceLink }): JSX.Element {
+  return (
+    <ViewLink class="button" view={link.view} patch={link.patch}>
+      {link.view === "ops" ? t("Ops") : (findView(link.view)?.title ?? link.view)}
+    </ViewLink>
+  );
+}
+
+interface HowProps {
+  readonly row: AdviceRow;
+  readonly evidence: readonly EvidenceItem[];
+  readonly trust: string;
+}
+
+function How({ row, evidence, trust }: HowProps): JSX.Element {
+  return (
+    <>
+      <p class="finding-advice">{row.recommendation}</p>
+      {row.reasoning !== null && (
+        <p class="muted">
+          {row.reasoning}
+          {trust !== "" && ` (${trust})`}
+        </p>
+      )}
+      {row.needs !== null && <p class="muted">{t("To confirm: {data}", { data: row.needs })}</p>}
+      <Commands row={row} evidence={evidence} />
+      {evidence.length > 0 && <EvidenceTable items={evidence} />}
+      {row.proof_query !== null && (
+        <CopyButton label={t("Copy SQL")} text={() => row.proof_query ?? ""} />
+      )}
+    </>
+  );
+}
+
+/** What measures more: the step without the profiler, or the kernel with Nsight Compute. */
+function Commands({ row, evidence }: Omit<HowProps, "trust">): JSX.Element | null {
+  const { profile, aggregation } = useScope();
+  const summary = useScoped<PerformanceSummary>("performance-summary/").data;
+  const command = profile.system_config.original_command;
+  const isUntimed = summary?.bare_step_ns == null && summary?.given_step_ns == null;
+  const isUnproven = isUntimed && row.gain_ns === null && row.needs !== null;
+  const kernel = evidence.find((item) => item.kind === "kernel");
+  const steps = aggregation.steps ?? null;
+  if (!isUnproven && kernel === undefined) return null;
+  return (
+    <dl class="commands">
+      {isUnproven && (
+        <div>
+          <dt>{t("Time the step without the profiler")}</dt>
+          <dd>
+            <CopyCommand command={timingCommand(command)} />
+          </dd>
+        </div>
+      )}
+      {kernel !== undefined && (
+        <div>
+          <dt>{t("Profile the kernel with Nsight Compute")}</dt>
+          <dd>
+            <CopyCommand
+              command={kernelCommand(
+                {
+                  name: kernel.name,
+                  perStep: kernel.count === null || !steps ? null : kernel.count / steps,
+                  step: aggregation.iter_start,
+                },
+                command,
+              )}
+            />
+          </dd>
+        </div>
+      )}
+    </dl>
+  );
+}
+
+function EvidenceTable({ items }: { items: readonly EvidenceItem[] }): JSX.Element {
+  const scale = useScale();
+  return (
+    <table class="facts-table evidence">
+      <thead>
+        <tr>
+          <th scope="col">{t("Evidence")}</th>
+          <th scope="col">{t("Name")}</th>
+          <th scope="col" class="align-right">
+            {t("Time")}
+          </th>
+          <th scope="col" class="align-right">
+            {t("Count")}
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {items.map((item, place) => {
+          // Everything else is named by the profile itself.
+          const name = item.kind === "gap" ? t("Median gap before a kernel") : item.name;
+          return (
+            <tr key={place}>
+              <td>{KINDS[item.kind] ?? item.kind}</td>
+              <td class="evidence-name" title={item.id}>
+                {item.link === null ? (
+                  name
+                ) : (
+                  <ViewLink class="" view={item.link.view} patch={item.link.patch}>
+                    {name}
+                  </ViewLink>
+                )}
+              </td>
+              <td class="align-right">{evidenceTime(item, scale)}</td>
+              <td class="align-right">{item.count !== null && formatInt(item.count)}</td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}

@@ -20,7 +20,7 @@ from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, distinct_values, iter_rows
 
-_PANELS = ("recommendations", "top-kernels", "verdict")
+_PANELS = ("limits", "recommendations", "top-kernels", "verdict")
 ROWS = 1_000  # Rows of each table; the page has a note if there are more.
 #: Launches of an iteration: the table shows ROWS of them, those of one op are chosen out of all.
 _LAUNCHES = 5_000

@@ -10,6 +10,7 @@ import {
   useState,
 } from "preact/hooks";
 import { ApiError, toApiError } from "./api/client";
+import { useIsServerLost } from "./api/connection";
 import { isReport } from "./api/source";
 import { forgetResources } from "./api/useResource";
 import { AggregationsDialog } from "./frame/AggregationsDialog";
@@ -32,6 +33,7 @@ import { type Scope, ScopeContext, useScopeResult } from "./state/scope";
 import { readStored, writeStored } from "./state/storage";
 import { toggleTheme } from "./state/theme";
 import { ErrorPage } from "./ui/ErrorPage";
+import { Icon } from "./ui/icons";
 import { Empty, Skeleton } from "./ui/states";
 import { KeyNodeDialog } from "./views/iterations/KeyNodeDialog";
 import { findDocs, findView, VIEWS, type ViewSpec } from "./views/registry";
@@ -46,6 +48,7 @@ export function App(): JSX.Element {
   return (
     <ProfilesContext.Provider value={open}>
       <Page />
+      <LostNotice />
       {isProfilesOpen && (
         <ProfilesDialog
           shown={query.get("profile") ?? null}
@@ -53,6 +56,21 @@ export function App(): JSX.Element {
         />
       )}
     </ProfilesContext.Provider>
+  );
+}
+
+/** One for the whole page, whatever it was that had no answer. */
+function LostNotice(): JSX.Element | null {
+  const isLost = useIsServerLost();
+  if (!isLost) return null;
+  return (
+    <div class="lost" role="alert">
+      <Icon name="alert" />
+      <p>
+        <b>{t("The viewer's server does not respond.")}</b>{" "}
+        {t("Is dlprofviewer still running in its terminal? The page goes on when it answers.")}
+      </p>
+    </div>
   );
 }
 
@@ -71,9 +89,7 @@ function Page(): JSX.Element {
       </Bare>
     );
   }
-  if (result.state === "loading") {
-    return <Bare>{<Skeleton lines={8} height={20} />}</Bare>;
-  }
+  if (result.state === "loading") return <Shell />;
   if (result.state === "empty") {
     return (
       <Bare>
@@ -105,6 +121,23 @@ function unknownView(id: string): ApiError {
     message: t("There is no view “{id}”.", { id }),
     hint: t("The views are: {names}.", { names: VIEWS.map((view) => view.id).join(", ") }),
   });
+}
+
+/** The page while it is not known what to show: as the first HTML has it (shell.html). */
+function Shell(): JSX.Element {
+  return (
+    <div class="frame">
+      <header class="topbar">
+        <Brand />
+      </header>
+      <div class="nav" />
+      <main class="content">
+        <div class="shell">
+          <Skeleton lines={8} height={20} />
+        </div>
+      </main>
+    </div>
+  );
 }
 
 /** The page while there is no profile to show. */

@@ -6,5 +6,9 @@ import "./styles/index.css";
 
 document.documentElement.lang = language;
 const root = document.getElementById("app");
-if (root !== null) render(<App />, root);
+if (root !== null) {
+  // What the first HTML shows until here.
+  root.replaceChildren();
+  render(<App />, root);
+}
 window.addEventListener("load", loadAllWhenIdle);

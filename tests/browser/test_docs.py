@@ -30,7 +30,7 @@ def test_a_table_explains_its_columns(
 
 def test_an_info_icon_leads_to_the_page_of_its_view(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
-    about = page.get_by_role("button", name="About GPU busy").first
+    about = page.get_by_role("button", name="About Tensor Core use").first
     about.focus()
     expect(page.get_by_role("tooltip")).to_be_visible()
     page.keyboard.press("Tab")

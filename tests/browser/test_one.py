@@ -96,10 +96,12 @@ def test_the_forward_and_the_backward_op_lead_to_each_other(page: Page, viewer: 
 def test_advice_leads_to_the_op_that_it_names_and_back(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     advice = page.get_by_role("region", name="Recommendations")
-    why = advice.locator("details.advice-why", has=page.locator(".evidence .link-button")).first
-    why.locator("summary").click()
-    problem = why.locator("xpath=..").locator(".advice-problem").inner_text()
-    why.locator(".evidence .link-button").first.click()
+    rows = get(viewer, "advice/")["results"]
+    named = next(row for row in rows if '"kind": "op"' in row["evidence"])
+    finding = advice.get_by_role("listitem").filter(has_text=named["problem"])
+    finding.get_by_role("button", name="How to fix").click()
+    problem = named["problem"]
+    finding.locator(".evidence").get_by_role("link").first.click()
     names = page.get_by_role("region", name="Advice that names it")
     expect(names).to_contain_text(problem)
 

@@ -68,7 +68,7 @@ def saved(page: Page, panel: str, label: str) -> bytes:
 @pytest.mark.parametrize(
     ("view", "panel", "chart"),
     [
-        ("dashboard", "Where a step goes", ".stacked"),
+        ("dashboard", "What limits a step", ".stacked"),
         ("iterations", "Iteration chart", ".chart"),
         ("roofline", "Roofline of the ops", ".points"),
         ("ranks", "Computing, communication and waiting of each rank", ".bars"),

@@ -257,10 +257,10 @@ def test_advice_leads_to_the_ops_that_it_is_about(page: Page, viewer: Viewer) ->
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Recommendations")
     first = panel.get_by_role("listitem").first
-    expect(first).to_contain_text(re.compile(r"could save up to [\d.,]+ m?s \(\d+%\)"))
-    first.get_by_text("Why").click()
-    expect(first.get_by_role("button", name="Copy the query that proves it")).to_be_visible()
-    panel.get_by_role("button", name="Show details").first.click()
+    expect(first).to_contain_text(re.compile(r"up to [\d.,]+ m?s per step \(\d+ %\)"))
+    first.get_by_role("button", name="How to fix").click()
+    expect(first.get_by_role("button", name="Copy SQL")).to_be_visible()
+    first.get_by_role("link", name="Ops", exact=True).click()
     expect(page.get_by_role("list", name="Active filters")).to_contain_text("Op ID")
 
 
@@ -268,7 +268,7 @@ def test_dlprofs_own_list_is_below_our_advice(page: Page, viewer: Viewer) -> Non
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Recommendations")
     expect(panel.get_by_text("No DALI ops detected")).to_be_hidden()
-    panel.get_by_text("DLProf's list").click()
+    panel.get_by_text("Other checks").click()
     expect(panel.get_by_text("No DALI ops detected")).to_be_visible()
 
 

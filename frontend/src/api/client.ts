@@ -1,6 +1,7 @@
 /** Talks to /api/v1 on the same host. Every failure comes out as an ApiError. */
 
 import { language, t } from "../i18n";
+import { reportLost } from "./connection";
 import type { ApiErrorBody } from "./lists";
 import { currentSource } from "./source";
 
@@ -66,6 +67,7 @@ async function errorFrom(response: Response): Promise<ApiError> {
 }
 
 function noAnswer(url: string): ApiError {
+  reportLost(`${PREFIX}/healthz`);
   return new ApiError(0, {
     code: "NO_ANSWER",
     message: t("The viewer's server does not respond."),

@@ -2,6 +2,7 @@
 
 import { useCallback, useLayoutEffect, useState } from "preact/hooks";
 import { type ApiError, getJson, isAbort, toApiError } from "./client";
+import { isServerLost, onConnection } from "./connection";
 
 export interface Resource<T> {
   /** The last answer; while the next one loads it is still the one before (see `isStale`). */
@@ -98,16 +99,20 @@ export function useResource<T>(url: string | null): Resource<T> {
     const flight = board(url);
     // Other components may still wait for the request when this one has changed its address.
     let isWanted = true;
+    let stopWaiting = () => {};
     flight.promise
       .then((data) => {
         if (isWanted) setHeld({ url, data: data as T, dataUrl: url, error: null });
       })
       .catch((error: unknown) => {
         if (!isWanted || isAbort(error)) return;
-        setHeld({ url, data: null, dataUrl: null, error: toApiError(error) });
+        // The page says so once, and asks again when the server is back.
+        if (isServerLost()) stopWaiting = onConnection(() => setAttempt((count) => count + 1));
+        else setHeld({ url, data: null, dataUrl: null, error: toApiError(error) });
       });
     return () => {
       isWanted = false;
+      stopWaiting();
       leave(url, flight);
     };
   }, [url, attempt]);

@@ -273,6 +273,7 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
                 key={format}
                 type="button"
                 class="menu-item"
+                data-closes
                 onClick={() => void saveExport(exportUrl(format))}
               >
                 {label}

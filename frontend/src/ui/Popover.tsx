@@ -49,9 +49,16 @@ export function MenuButton(props: MenuButtonProps): JSX.Element {
   const panel = useRef<HTMLDivElement>(null);
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
-    if (isOpen && button.current !== null && panel.current !== null) {
-      place(button.current, panel.current, props.align ?? "end");
-    }
+    const box = panel.current;
+    if (!isOpen || button.current === null || box === null) return;
+    place(button.current, box, props.align ?? "end");
+    // What leads away or saves a file has nothing more to say.
+    const close = (event: MouseEvent) => {
+      const item = (event.target as HTMLElement).closest("a.menu-item, [data-closes]");
+      if (item !== null) box.hidePopover();
+    };
+    box.addEventListener("click", close);
+    return () => box.removeEventListener("click", close);
   }, [isOpen, props.align]);
   const { children } = props;
   return (

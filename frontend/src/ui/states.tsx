@@ -80,10 +80,13 @@ export function errorDetails(error: ApiError): string {
 export function useCopy(text: () => string): [isCopied: boolean, copy: () => void] {
   const [isCopied, setCopied] = useState(false);
   const copy = () => {
-    void copyText(text()).then(() => {
-      setCopied(true);
-      window.setTimeout(() => setCopied(false), 1500);
-    });
+    copyText(text()).then(
+      () => {
+        setCopied(true);
+        window.setTimeout(() => setCopied(false), 1500);
+      },
+      () => window.prompt(t("The browser refused to copy. The text:"), text()),
+    );
   };
   return [isCopied, copy];
 }

@@ -79,7 +79,7 @@ function labelOf({ label, pct }: DrawnSlice): JSX.Element | null {
   if (pct < NUMBER_FROM_PCT) return null;
   return (
     <>
-      {pct >= NAME_FROM_PCT && <span class="slice-name">{label}&nbsp;</span>}
+      {pct >= NAME_FROM_PCT && <span class="slice-name">{label}</span>}
       {formatPct(pct)} %
     </>
   );

@@ -154,6 +154,10 @@ _OP_COLUMNS: tuple[Column, ...] = (
     ),
 )
 
+#: What the page shows of an op beside its name, and what the reader has to choose.
+_SHOWN = ("gpu_time_ns", "share_pct", "direction", "num_calls", "using_tc", "op_type")
+_ON_DEMAND = ("cpu_time_ns", "tc_eligible", "kernel_calls", "data_type", "stack_trace")
+
 _METRICS = Join(
     "view_op_metrics",
     "m",
@@ -176,11 +180,12 @@ OPS = TableSpec(
     columns=_OP_COLUMNS,
     default_ordering=("-gpu_time_ns",),
     key=("op_id",),
-    lead=("op_name", "gpu_time_ns", "share_pct", "cpu_time_ns"),
+    lead=("op_name", *_SHOWN, "rank"),
     hidden=(
         *("op_id", "source_line", "is_bad_data_type", "tflops_per_second", "gbytes_per_second"),
         *("arithmetic_intensity", "bound", "ideal_time_ns", "left_time_ns", "peak_pct"),
-        *("name_reason", "shared_modules", "peak_bytes"),
+        *("name_grade", "name_reason", "shared_modules", "peak_bytes", "path_pct", "slack_ns"),
+        *_ON_DEMAND,
     ),
 )
 
@@ -229,8 +234,8 @@ MERGED_OPS = TableSpec(
     ),
     default_ordering=("-gpu_time_ns",),
     key=("op_name", "direction", "op_type", "op_id"),
-    lead=("op_name", "gpu_time_ns", "share_pct", "ranks", "slowest_rank", "slowest_gpu_time_ns"),
-    hidden=("num_ranks", "op_id", "source_line"),
+    lead=("op_name", *_SHOWN, "ranks", "slowest_rank", "imbalance_pct"),
+    hidden=("num_ranks", "op_id", "source_line", "slowest_gpu_time_ns", *_ON_DEMAND),
 )
 
 
@@ -286,7 +291,7 @@ OP_TYPES = TableSpec(
     ),
     default_ordering=("-gpu_time_ns",),
     key=("op_type",),
-    lead=("op_type", "num_ops", "num_calls", "gpu_time_ns", "gpu_time_avg_ns", "gpu_time_min_ns"),
+    lead=("op_type", "gpu_time_ns", "num_ops", "num_calls", "gpu_time_avg_ns", "gpu_time_min_ns"),
     hidden=tuple(
         f"{stem}_{part}_ns"
         for stem in ("cpu_overhead", "gpu_idle")

@@ -27,6 +27,7 @@ import { TableHeader, tableStyle } from "./TableHeader";
 import { type ExportFormat, TableToolbar } from "./TableToolbar";
 import { TruncationNote } from "./TruncationNote";
 import { type ColumnChoice, useColumns } from "./useColumns";
+import { useNames } from "./useNames";
 import type { TableControl } from "./useTableState";
 import { useWidths } from "./useWidths";
 
@@ -54,6 +55,7 @@ export interface DataTableProps<Row> {
 }
 
 const NO_REASONS: UnknownReasons = {};
+const NO_ROWS: readonly never[] = [];
 
 type ListUrl = (params: Params) => string;
 
@@ -91,9 +93,11 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
   const { page, count, total } = useTableData<Row>(url, control.state, asked);
   const columns = useColumns(spec, {
     isInAddress: control.isInAddress,
-    rows: page.data?.results ?? [],
+    rows: page.data?.results ?? NO_ROWS,
     used: (key) => isUsed(control.state, key),
   });
+  const rows = page.data?.results ?? NO_ROWS;
+  const { table, names } = useNames(columns.shown, rows);
   useLastPage(control, count, page.isStale);
   const dimmed = useDimmed<HTMLDivElement>(page.isStale);
   const sizes = useWidths(spec.id);
@@ -119,6 +123,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
       />
       <div ref={dimmed} class={`table-scroll ${page.isStale ? "is-stale" : ""}`}>
         <table
+          ref={table}
           role="grid"
           aria-rowcount={count ?? -1}
           aria-busy={page.isLoading}
@@ -127,6 +132,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           <caption class="visually-hidden">{props.caption}</caption>
           <TableHeader
             columns={columns.shown}
+            names={names}
             control={control}
             hasFilters={areFiltersOpen}
             sizes={sizes}
@@ -135,7 +141,8 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           <TableBody
             spec={spec}
             columns={columns.shown}
-            rows={page.data?.results ?? []}
+            names={names}
+            rows={rows}
             unknown={page.data?.unknown ?? NO_REASONS}
             isLoading={page.data === null && page.error === null}
             // Of the page that is shown, which is the one before while the next one loads.

@@ -11,12 +11,14 @@ import { openPageOf, PageAnchor } from "../ui/PageLink";
 import type { Column, TableSpec } from "./spec";
 import { timelineOf } from "./timelineLink";
 import { RowsBelow, useDrawnRows } from "./useDrawnRows";
+import type { NamesByColumn } from "./useNames";
 
 const SKELETON_ROWS = 8;
 
 export interface TableBodyProps<Row> {
   readonly spec: TableSpec<Row>;
   readonly columns: readonly Column<Row>[];
+  readonly names: NamesByColumn;
   readonly rows: readonly Row[];
   readonly isLoading: boolean;
   readonly unknown: UnknownReasons;
@@ -160,7 +162,11 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
 
   // Rows are drawn again only when something in them changes: a table does so often, and has many.
   const isSelectable = props.onSelect !== undefined;
-  const { columns, unknown, firstIndex } = props;
+  const { columns, names, unknown, firstIndex } = props;
+  const short = useMemo(
+    () => (column: string, name: string) => names.get(column)?.text(name) ?? name,
+    [names],
+  );
   const drawnRows = useMemo(
     () =>
       rows.slice(0, drawn).map((row, index) => {
@@ -173,6 +179,7 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
             row={row}
             unknown={unknown}
             largest={largest}
+            short={short}
             index={index}
             rowNumber={firstIndex + index + 1}
             isEntry={index === entry}
@@ -190,6 +197,7 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
       columns,
       unknown,
       largest,
+      short,
       firstIndex,
       entry,
       isSelectable,
@@ -238,6 +246,7 @@ interface BodyRowProps<Row> {
   readonly row: Row;
   readonly unknown: UnknownReasons;
   readonly largest: (key: string) => number;
+  readonly short: (key: string, name: string) => string;
   readonly index: number;
   readonly rowNumber: number;
   readonly isEntry: boolean;
@@ -249,8 +258,8 @@ interface BodyRowProps<Row> {
 
 function BodyRow<Row>(props: BodyRowProps<Row>): JSX.Element {
   const { spec, columns, row, isUnfolded } = props;
-  const { largest, unknown } = props;
-  const context = { isUnfolded, toggleUnfolded: props.onUnfold, unknown, largest };
+  const { largest, short, unknown } = props;
+  const context = { isUnfolded, toggleUnfolded: props.onUnfold, unknown, largest, short };
   return (
     <>
       <tr

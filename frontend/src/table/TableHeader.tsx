@@ -1,15 +1,18 @@
 /** The header of a table: a sort button per column and, on demand, a row of typed filters. */
 
 import type { JSX } from "preact";
+import { t } from "../i18n";
 import { FilterCell } from "./FilterCell";
 import { type ColumnModel, nextSort, sortDirection } from "./model";
 import { ResizeHandle } from "./ResizeHandle";
 import type { Column } from "./spec";
+import type { NamesByColumn } from "./useNames";
 import type { TableControl } from "./useTableState";
 import type { WidthChoice, Widths } from "./useWidths";
 
 export interface TableHeaderProps<Row> {
   readonly columns: readonly Column<Row>[];
+  readonly names: NamesByColumn;
   readonly control: TableControl;
   readonly hasFilters: boolean;
   readonly sizes: WidthChoice;
@@ -68,7 +71,13 @@ export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
       <thead>
         <tr>
           {columns.map((column) => (
-            <HeaderCell key={column.key} column={column} control={control} sizes={sizes} />
+            <HeaderCell
+              key={column.key}
+              column={column}
+              prefix={props.names.get(column.key)?.prefix ?? ""}
+              control={control}
+              sizes={sizes}
+            />
           ))}
         </tr>
         {hasFilters && (
@@ -94,10 +103,13 @@ export function HeaderUnit({ column }: { column: ColumnModel }): JSX.Element | n
 
 function HeaderCell<Row>({
   column,
+  prefix,
   control,
   sizes,
 }: {
   column: Column<Row>;
+  /** What all names of the page begin with, and their texts leave out. */
+  prefix: string;
   control: TableControl;
   sizes: WidthChoice;
 }): JSX.Element {
@@ -109,6 +121,11 @@ function HeaderCell<Row>({
     <>
       <span class="th-title">{column.title}</span>
       <HeaderUnit column={column} />
+      {prefix !== "" && (
+        <span class="th-prefix" title={prefix}>
+          {t("in {prefix}", { prefix })}
+        </span>
+      )}
     </>
   );
   const align = `align-${column.align ?? "left"}`;

@@ -95,7 +95,13 @@ const LOOKS: Readonly<Record<Format, Look>> = {
   },
   choice: { kind: "choice", width: 100, draw: () => plainText },
   text: { kind: "text", width: 110, draw: () => plainText },
-  name: { kind: "text", width: 280, draw: () => (name: string) => <Name name={name} /> },
+  name: {
+    kind: "text",
+    width: 280,
+    draw:
+      ({ key }) =>
+      (name: string, _, context) => <Name name={name} short={context.short?.(key, name)} />,
+  },
   trace: {
     kind: "text",
     width: 300,
@@ -161,6 +167,7 @@ function shownColumn<Row>(
     ...(unit === undefined ? {} : { unit }),
     ...(column.isHiddenAtFirst === true ? { isHiddenAtFirst: true } : {}),
     ...(isSum === true ? { isSum } : {}),
+    ...(format === "name" ? { isName: true } : {}),
     width: Math.max(MOMENT.test(key) ? MOMENT_WIDTH : look.width, headerWidth(title, unit, isSum)),
     plain: read,
     cell: (row, context) => {

@@ -12,6 +12,8 @@ export interface CellContext {
   readonly largest: (key: string) => number;
   /** What sums are divided by; left out: 1. */
   readonly steps?: number;
+  /** The text of a name in a column, which differs from those of the other rows. */
+  readonly short?: (key: string, name: string) => string;
   readonly isUnfolded: boolean;
   readonly toggleUnfolded: () => void;
 }
@@ -21,6 +23,8 @@ export interface Column<Row> extends ColumnModel {
   readonly width: number;
   /** Takes what is left of the width; one column per table. */
   readonly isWide?: boolean;
+  /** Holds names, which are shortened to the width of the column. */
+  readonly isName?: boolean;
   /** Not shown until the reader chooses it. */
   readonly isHiddenAtFirst?: boolean;
   /** What the column means; the title of its header. */

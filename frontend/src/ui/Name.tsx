@@ -9,10 +9,12 @@ export interface NameProps {
   readonly name: string;
   /** The name on hover and in a copy, where `name` is a shorter one for people. */
   readonly full?: string;
+  /** What is drawn of it where it is known how much room there is; left out: its ends. */
+  readonly short?: string | undefined;
 }
 
-export function Name({ name, full = name }: NameProps): JSX.Element {
-  const [head, tail] = splitMiddle(name);
+export function Name({ name, full = name, short }: NameProps): JSX.Element {
+  const [head, tail] = short === undefined ? splitMiddle(name) : [short, ""];
   // Two boxes side by side would be copied as two lines: the clipboard gets the name itself.
   const copyWhole = (event: ClipboardEvent) => {
     event.clipboardData?.setData("text/plain", full);
@@ -20,17 +22,19 @@ export function Name({ name, full = name }: NameProps): JSX.Element {
   };
   return (
     <span class="name" title={full} onCopy={copyWhole}>
-      {tail === "" ? (
+      {head === name ? (
         <span class="name-head">{head}</span>
       ) : (
         <>
           <span class="visually-hidden">{name}</span>
-          <span class="name-head" aria-hidden="true">
+          <span class={short === undefined ? "name-head" : "name-short"} aria-hidden="true">
             {head}
           </span>
-          <span class="name-tail" aria-hidden="true">
-            {tail}
-          </span>
+          {tail !== "" && (
+            <span class="name-tail" aria-hidden="true">
+              {tail}
+            </span>
+          )}
         </>
       )}
     </span>

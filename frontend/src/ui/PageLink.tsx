@@ -68,19 +68,25 @@ function WithPage({ to, label, children }: RowPageProps): JSX.Element {
   );
 }
 
-export function OpName({ opId, name }: { opId: string; name: string }): JSX.Element {
+interface RowNameProps {
+  readonly name: string;
+  readonly short?: string | undefined;
+}
+
+export function OpName({ opId, name, short }: RowNameProps & { opId: string }): JSX.Element {
   return (
     <WithPage to={opPage(opId)} label={t("Page of this op")}>
-      <Name name={name} />
+      <Name name={name} short={short} />
     </WithPage>
   );
 }
 
 /** `name` for people; `full` identifies the kernel. */
-export function KernelName({ name, full }: { name: string; full: string }): JSX.Element {
+export function KernelName(props: RowNameProps & { full: string }): JSX.Element {
+  const { name, full, short } = props;
   return (
     <WithPage to={kernelPage(full)} label={t("Page of this kernel")}>
-      <Name name={name} full={full} />
+      <Name name={name} full={full} short={short} />
     </WithPage>
   );
 }

@@ -10,7 +10,7 @@ import { t } from "../../i18n";
 import { KernelName } from "../../ui/PageLink";
 import { pickColumns, shareOf, shownColumns } from "../columns";
 import { ITERATION_KERNELS, KERNELS, MERGED_KERNELS, OP_KERNELS } from "../declared";
-import type { TableSpec } from "../spec";
+import type { CellContext, TableSpec } from "../spec";
 import { direction, op_name, StackTrace } from "./ops";
 
 const noun = [t("kernel"), t("kernels")] as const;
@@ -34,11 +34,19 @@ function fullName(kernel: NamedKernel): string {
   return kernel.kernel_long_name ?? kernel.kernel_name;
 }
 
+const uses_tc = { title: t("TC"), width: 64 };
+
 /** Rows are kernels by their full names; people read the readable one, which several may share. */
 const readable_name = {
   isWide: true,
   width: 320,
-  draw: (name: string, kernel: NamedKernel) => <KernelName name={name} full={fullName(kernel)} />,
+  draw: (name: string, kernel: NamedKernel, context: CellContext) => (
+    <KernelName
+      name={name}
+      full={fullName(kernel)}
+      short={context.short?.("readable_name", name)}
+    />
+  ),
 };
 
 export const OP_KERNELS_TABLE: TableSpec<OpKernelsRow> = {
@@ -46,6 +54,7 @@ export const OP_KERNELS_TABLE: TableSpec<OpKernelsRow> = {
   noun,
   columns: shownColumns(OP_KERNELS, {
     readable_name,
+    uses_tc,
     share_pct: shareOf<OpKernelsRow>("share_pct", kernelTone),
   }),
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
@@ -58,6 +67,7 @@ export const ALL_KERNELS_TABLE: TableSpec<KernelsRow> = {
     direction,
     op_name,
     readable_name,
+    uses_tc,
     share_pct: shareOf<KernelsRow>("share_pct", kernelTone),
   }),
   rowKey: (kernel) => `${kernel.op_id} ${fullName(kernel)} ${kernel.uses_tc}`,
@@ -69,6 +79,7 @@ export const MERGED_KERNELS_TABLE: TableSpec<MergedKernelsRow> = {
   ...OP_KERNELS_TABLE,
   columns: shownColumns(MERGED_KERNELS, {
     readable_name,
+    uses_tc,
     share_pct: shareOf<MergedKernelsRow>("share_pct", kernelTone),
   }),
 };

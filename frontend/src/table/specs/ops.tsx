@@ -9,7 +9,7 @@ import { OpName } from "../../ui/PageLink";
 import { CopyButton } from "../../ui/states";
 import { pickColumns, shareOf, shownColumns } from "../columns";
 import { ITERATION_OPS, MERGED_OPS, OP_TYPES, OPS } from "../declared";
-import type { TableSpec } from "../spec";
+import type { CellContext, TableSpec } from "../spec";
 
 interface TensorCoreUse {
   readonly tc_eligible: boolean | null;
@@ -27,10 +27,23 @@ export function opTone(op: TensorCoreUse): string {
   return op.using_tc === true ? "tc" : "gpu";
 }
 
-export const direction = { width: 124, draw: (value: string) => <Direction value={value} /> };
+export const direction = { width: 96, draw: (value: string) => <Direction value={value} /> };
+
+/** One narrow column: used, not used, or not used where they could be. */
+const USING_TC = {
+  using_tc: {
+    title: t("TC"),
+    width: 64,
+    draw: (value: boolean, op: TensorCoreUse) => (
+      <Flag value={value} warn={missedTensorCores(op)} />
+    ),
+  },
+};
 
 export const op_name = {
-  draw: (name: string, op: { readonly op_id: string }) => <OpName opId={op.op_id} name={name} />,
+  draw: (name: string, op: { readonly op_id: string }, context: CellContext) => (
+    <OpName opId={op.op_id} name={name} short={context.short?.("op_name", name)} />
+  ),
 };
 
 export const OPS_TABLE: TableSpec<OpsRow> = {
@@ -40,7 +53,7 @@ export const OPS_TABLE: TableSpec<OpsRow> = {
     direction,
     op_name,
     share_pct: shareOf<OpsRow>("share_pct", opTone),
-    using_tc: { draw: (value: boolean, op) => <Flag value={value} warn={missedTensorCores(op)} /> },
+    ...USING_TC,
   }),
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (op) => op.op_id,
@@ -68,7 +81,7 @@ export const MERGED_OPS_TABLE: TableSpec<MergedOpsRow> = {
     ranks: { draw: ranksCell, width: 76 },
     share_pct: shareOf<MergedOpsRow>("share_pct", opTone),
     imbalance_pct: shareOf("imbalance_pct", () => "gpu"),
-    using_tc: { draw: (value: boolean, op) => <Flag value={value} warn={missedTensorCores(op)} /> },
+    ...USING_TC,
   }),
   defaults: OPS_TABLE.defaults,
   rowKey: (op) => op.op_id,

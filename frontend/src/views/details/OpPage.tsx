@@ -1,6 +1,6 @@
 /** One op: its times over the iterations, kernels, shapes, source, roofline, partners and advice. */
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
@@ -23,11 +23,12 @@ import { DataTable } from "../../table/DataTable";
 import { OP_KERNELS_TABLE } from "../../table/specs/kernels";
 import { StackTrace } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
+import { IconButton } from "../../ui/IconButton";
 import { Direction, Flag } from "../../ui/Name";
 import { opPage, PageAnchor, timelineAt } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
-import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
+import { CopyButton, Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 import { Histogram } from "./Histogram";
 import {
   AdviceAbout,
@@ -109,6 +110,54 @@ function OneOp({ name: opId, data: op }: OneProps<OpRow>): JSX.Element {
         />
       </div>
     </PageGrid>
+  );
+}
+
+/** One op beside the table of all: its figures, kernels, trend, roofline and advice. */
+export function OpPane(props: {
+  opId: string;
+  onClose: () => void;
+  /** The table of its kernels. */
+  children: ComponentChildren;
+}): JSX.Element {
+  const { opId } = props;
+  const found = useScoped<OpRow>(path(opId));
+  const name = found.data?.op_name ?? opId;
+  return (
+    <aside class="op-pane" aria-label={t("Selected op")}>
+      <header class="op-pane-head">
+        <h2>
+          {name} <Direction value={found.data?.direction ?? ""} />
+        </h2>
+        <IconButton icon="close" label={t("Show the kernels of all ops")} onClick={props.onClose} />
+      </header>
+      <p class="op-pane-links">
+        {!isReport() && (
+          <PageAnchor to={opPage(opId)} class="panel-link">
+            {t("Page of this op")}
+          </PageAnchor>
+        )}
+        <CopyButton label={t("Copy the name")} text={() => name} />
+      </p>
+      <Loaded resource={found}>{(op) => <Figures op={op} />}</Loaded>
+      {props.children}
+      {!isReport() && <PaneDetails opId={opId} />}
+    </aside>
+  );
+}
+
+function PaneDetails({ opId }: { opId: string }): JSX.Element {
+  const calls = useScoped<OpCalls>(path(opId, "calls/"));
+  return (
+    <>
+      <Panel title={t("Over the iterations")} span={12}>
+        <Loaded resource={calls}>{(data) => <OverIterations calls={data} clock="gpu" />}</Loaded>
+      </Panel>
+      <Panel title={t("Roofline")} span={12}>
+        <Efficiency opId={opId} />
+      </Panel>
+      <AdviceAbout subject={{ opId }} />
+    </>
   );
 }
 

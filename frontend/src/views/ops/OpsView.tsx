@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo } from "preact/hooks";
-import type { KernelsRow, MergedKernelsRow, OpsRow } from "../../api/types";
+import type { KernelsRow, MergedKernelsRow, OpKernelsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope, useScoped } from "../../state/scope";
@@ -15,10 +15,9 @@ import {
 } from "../../table/specs/kernels";
 import { MERGED_OPS_TABLE, OPS_OF_ONE_TABLE, OPS_TABLE } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
-import { Icon } from "../../ui/icons";
-import { Direction, Name } from "../../ui/Name";
 import { Segmented } from "../../ui/Segmented";
 import { Empty } from "../../ui/states";
+import { OpPane } from "../details/OpPage";
 import { focusRows, focusRowsSoon, selectRow } from "../linking";
 import { NoOps } from "../NoOps";
 import { areOpsMerged, areRanksMerged, EACH, followedOps, isOfRanks } from "./merging";
@@ -37,7 +36,7 @@ export function OpsView(): JSX.Element {
   const selected = query.get("op") ?? null;
   const choice = hasRanks && <RanksChoice isMerged={isMerged} />;
   return (
-    <div class="view view-split">
+    <div class={selected === null ? "view view-split" : "view view-split has-pane"}>
       <h1 class="visually-hidden">{t("Ops and kernels")}</h1>
       {isMerged ? (
         <OpsTable spec={MERGED_OPS_TABLE} path="merged-ops/" choice={choice} />
@@ -47,7 +46,7 @@ export function OpsView(): JSX.Element {
       {selected === null ? (
         <KernelsOfOps isMerged={isMerged} />
       ) : (
-        <KernelsOfOp opId={selected} key={selected} />
+        <SelectedOp opId={selected} key={selected} />
       )}
     </div>
   );
@@ -181,43 +180,36 @@ function OpsChoice({ areMerged }: { areMerged: boolean }): JSX.Element {
   );
 }
 
-function KernelsOfOp({ opId }: { opId: string }): JSX.Element {
+/** The selected op beside the table; its kernels are a table as well. */
+function SelectedOp({ opId }: { opId: string }): JSX.Element {
   const op = useScoped<OpsRow>(`ops/${encodeURIComponent(opId)}/`);
-  const kernels = useUrlTable(OP_KERNELS_TABLE, useQuery());
-  const direction = op.data?.direction ?? "";
+  const kernels = useUrlTable(KERNELS_IN_PANE, useQuery());
   return (
-    <DataTable<KernelsRow>
-      spec={OP_KERNELS_TABLE}
-      control={kernels}
-      path={`ops/${encodeURIComponent(opId)}/kernels/`}
-      caption={t("Kernels of {name}", { name: op.data?.op_name ?? opId })}
-      title={
-        <>
-          <h2>{t("Kernels of")}</h2>
-          <span class="subject-chip">
-            <Name name={op.data?.op_name ?? opId} />
-            {direction !== "" && (
-              <span class="subject-note">
-                <Direction value={direction} />
-              </span>
-            )}
-            <button
-              type="button"
-              class="chip-close"
-              aria-label={t("Show the kernels of all ops")}
-              title={t("Show the kernels of all ops")}
-              onClick={() => selectOp(null)}
-            >
-              <Icon name="close" size={12} />
-            </button>
-          </span>
-        </>
-      }
-      onBack={() => focusRows(OP_ROWS)}
-      whenEmpty={
-        <Empty title={t("This op launched no kernels")}>{t("All its time was CPU time.")}</Empty>
-      }
-      bodyId={KERNEL_ROWS}
-    />
+    <OpPane opId={opId} onClose={() => selectOp(null)}>
+      <DataTable<OpKernelsRow>
+        spec={KERNELS_IN_PANE}
+        control={kernels}
+        path={`ops/${encodeURIComponent(opId)}/kernels/`}
+        caption={t("Kernels of {name}", { name: op.data?.op_name ?? opId })}
+        title={<h2>{t("Kernels")}</h2>}
+        onBack={() => focusRows(OP_ROWS)}
+        whenEmpty={
+          <Empty title={t("This op launched no kernels")}>{t("All its time was CPU time.")}</Empty>
+        }
+        bodyId={KERNEL_ROWS}
+      />
+    </OpPane>
   );
 }
+
+/** What there is room for beside the ops; the rest can be chosen. */
+const IN_PANE = new Set(["readable_name", "gpu_time_ns", "uses_tc", "num_calls"]);
+
+const KERNELS_IN_PANE: TableSpec<OpKernelsRow> = {
+  ...OP_KERNELS_TABLE,
+  columns: OP_KERNELS_TABLE.columns.map((column) => ({
+    ...column,
+    isHiddenAtFirst: !IN_PANE.has(column.key),
+    ...(column.key === "readable_name" ? { width: 160 } : {}),
+  })),
+};

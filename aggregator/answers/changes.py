@@ -147,7 +147,7 @@ _ROWS: Final = (
     DeclaredChange(
         "no_sync",
         Takes.OP,
-        say("No call waits for the GPU"),
+        say("No synchronizations"),
         say("No call waits for the GPU; with OP only the calls of that op do not."),
         changes.no_synchronization,
         argument="OP",
@@ -155,7 +155,7 @@ _ROWS: Final = (
     DeclaredChange(
         "roofline",
         Takes.OP,
-        say("All work at the roofline"),
+        say("All kernels at the roofline"),
         say("Work on the GPU at the peak rates of the GPU; with OP only that of this op."),
         changes.roofline,
         argument="OP",
@@ -184,7 +184,7 @@ _ROWS: Final = (
     DeclaredChange(
         "data_ready",
         Takes.SWITCH,
-        say("Data always ready"),
+        say("No data-loading time"),
         say("The data loader never makes the step wait."),
         _switch(data_ready),
     ),
@@ -198,14 +198,14 @@ _ROWS: Final = (
     DeclaredChange(
         "overlap_communication",
         Takes.SWITCH,
-        say("Communication overlapped"),
+        say("Communication fully overlapped"),
         say("Data between GPUs moves beside the computation."),
         _switch(communication.overlap_communication),
     ),
     DeclaredChange(
         "no_communication",
         Takes.SWITCH,
-        say("Communication free"),
+        say("No communication"),
         say("Moving data between GPUs takes no time."),
         _switch(communication.no_communication),
     ),

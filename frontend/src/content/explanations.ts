@@ -92,13 +92,6 @@ export const EXPLANATIONS = {
       "Move the sliders before you optimize: what is not on the critical path gives nothing.",
     ),
   },
-  chain: {
-    what: t("The chain of work that this step waited for, from its start to its end."),
-    how: t(
-      "From the last work back: what each item waited for. Kernels beside the chain cost nothing.",
-    ),
-    advice: t("Click an item for its op. Much of the CPU: launches are too slow for the GPU."),
-  },
   path: {
     what: t("The time on the critical path by kind and op, as a mean of all steady steps."),
     how: t("The parts add up to the step."),

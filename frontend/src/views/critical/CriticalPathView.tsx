@@ -1,4 +1,4 @@
-/** What a step waits for, as a chain of one iteration, and what changes would give. */
+/** What a step waits for, and what changes would give. */
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -6,18 +6,15 @@ import type { CanReplay, CriticalPath } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { durationText, formatFixed, formatInt, formatPct } from "../../lib/units";
-import { navigate } from "../../state/location";
 import { useScoped } from "../../state/scope";
-import { IconButton } from "../../ui/IconButton";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded, Skeleton } from "../../ui/states";
-import { type Piece, pieces } from "./scenario";
 import { kindName, WhatIf } from "./WhatIf";
 
-const CHAIN_WIDTH = 1000;
-const CHAIN_HEIGHT = 44;
+/** A smaller error of the simulation is none. */
+const EXACT_PCT = 0.005;
 const MOST_ROWS = 20;
 
 export function CriticalPathView(): JSX.Element {
@@ -40,13 +37,8 @@ const STEPS: readonly (readonly [isRaw: boolean, text: string])[] = [
 ];
 
 function Replayed(): JSX.Element {
-  const [iteration, setIteration] = useState<number | null>(null);
   const [isRaw, setRaw] = useState(false);
-  const params = {
-    ...(iteration === null ? {} : { iteration_index: iteration }),
-    ...(isRaw ? { corrected: 0 } : {}),
-  };
-  const path = useScoped<CriticalPath>("critical-path/", params);
+  const path = useScoped<CriticalPath>("critical-path/", isRaw ? { corrected: 0 } : {});
   return (
     <Loaded resource={path} skeleton={<Skeleton lines={6} height={30} />}>
       {(found) => (
@@ -56,16 +48,8 @@ function Replayed(): JSX.Element {
           )}
           <Fit found={found} />
           <WhatIf fit={found} />
-          <Panel
-            title={t("Chain of iteration {iteration}", { iteration: found.iteration_index })}
-            unit={durationText(found.step_ns)}
-            info={EXPLANATIONS.chain}
-            span={12}
-            actions={<Steps found={found} onChange={setIteration} />}
-          >
-            <ChainStrip found={found} />
-          </Panel>
           <Panel title={t("Critical path of all steps")} info={EXPLANATIONS.path} span={12}>
+            <PathBar found={found} />
             <Shares found={found} />
           </Panel>
         </>
@@ -97,91 +81,49 @@ function Fit({ found }: { found: CriticalPath }): JSX.Element {
     <div class="replay-fit">
       <p class="rank-verdict">
         {found.is_corrected
-          ? t("Without profiling, the step of {step} waits for: {parts}.", waits)
-          : t("As profiled, the step of {step} waits for: {parts}.", waits)}
+          ? t("Critical path of a {step} step: {parts}.", waits)
+          : t("Critical path of a {step} step, as profiled: {parts}.", waits)}
       </p>
       <p class="muted">
         {CONFIDENCE[found.confidence] ?? found.confidence}.{" "}
-        {t(
-          "Steps replayed unchanged: {count}; error {median} % in the median, {worst} % at most.",
-          {
-            count: formatInt(found.iterations.length),
-            median: formatFixed(found.error_pct.median, 2),
-            worst: formatFixed(found.error_pct.worst, 2),
-          },
-        )}{" "}
+        {found.error_pct.worst < EXACT_PCT
+          ? t("The simulation reproduces all {count} steps exactly.", {
+              count: formatInt(found.iterations.length),
+            })
+          : t(
+              "The simulation reproduces {count} steps within {median} % (median; at most {worst} %).",
+              {
+                count: formatInt(found.iterations.length),
+                median: formatFixed(found.error_pct.median, 2),
+                worst: formatFixed(found.error_pct.worst, 2),
+              },
+            )}{" "}
         {found.notes.join(" ")}
       </p>
     </div>
   );
 }
 
-interface StepsProps {
-  readonly found: CriticalPath;
-  readonly onChange: (iteration: number) => void;
-}
-
-function Steps({ found, onChange }: StepsProps): JSX.Element {
-  const at = found.iterations.indexOf(found.iteration_index);
-  const go = (place: number) => {
-    const iteration = found.iterations[place];
-    if (iteration !== undefined) onChange(iteration);
-  };
-  return (
-    <>
-      {at > 0 && (
-        <IconButton icon="chevronLeft" label={t("Previous iteration")} onClick={() => go(at - 1)} />
-      )}
-      {at < found.iterations.length - 1 && (
-        <IconButton icon="chevronRight" label={t("Next iteration")} onClick={() => go(at + 1)} />
-      )}
-    </>
-  );
-}
-
-function pieceText(piece: Piece): string {
-  const { item } = piece;
-  const name = item.op_name ?? (item.owner || item.name);
-  const more = piece.items > 1 ? t(" and {count} short items", { count: piece.items - 1 }) : "";
-  const label = name === "" ? kindName(piece.kind) : `${kindName(piece.kind)}: ${name}`;
-  return `${label}${more}, ${durationText(piece.durationNs)}`;
-}
-
-function ChainStrip({ found }: { found: CriticalPath }): JSX.Element {
-  const drawn = pieces(found.chain, found.step_ns);
-  const scale = CHAIN_WIDTH / Math.max(found.step_ns, 1);
-  const kinds = [...new Set(drawn.map((piece) => piece.kind))];
+/** What the step waits for, as one bar. */
+function PathBar({ found }: { found: CriticalPath }): JSX.Element {
+  const sums = sumBy(found);
   return (
     <div class="chain">
-      <svg
-        viewBox={`0 0 ${CHAIN_WIDTH} ${CHAIN_HEIGHT}`}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={t("Chain of {count} items over {time}; the table has the ops", {
-          count: formatInt(found.num_items),
-          time: durationText(found.step_ns),
-        })}
-      >
-        {drawn.map((piece) => (
-          // biome-ignore lint/a11y/noStaticElementInteractions: a shortcut; the table has the links
-          <rect
-            key={piece.offsetNs}
-            class={`chain-item chain-${piece.kind}`}
-            x={piece.offsetNs * scale}
-            y={0}
-            width={piece.durationNs * scale}
-            height={CHAIN_HEIGHT}
-            onClick={() => piece.item.op_name !== null && navigate(opPage(piece.item.owner))}
-          >
-            <title>{pieceText(piece)}</title>
-          </rect>
+      <div class="chain-bar" aria-hidden="true">
+        {sums.map(([kind, share]) => (
+          <span
+            key={kind}
+            class={`chain-${kind}`}
+            style={{ flexGrow: share }}
+            title={`${kindName(kind)} ${formatPct(share)} %`}
+          />
         ))}
-      </svg>
+      </div>
       <ul class="chain-legend">
-        {kinds.map((kind) => (
+        {sums.map(([kind, share]) => (
           <li key={kind}>
             <span class={`swatch chain-${kind}`} />
-            {kindName(kind)}
+            {kindName(kind)} {formatPct(share)} %
           </li>
         ))}
       </ul>

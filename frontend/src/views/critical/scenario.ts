@@ -1,13 +1,11 @@
 /** The changes of a what-if, as the sliders and other controls hold them. Pure functions only. */
 
-import type { ChainItem, OpSensitivity, WhatIfChange } from "../../api/types";
+import type { WhatIf as Answer, OpSensitivity, WhatIfChange } from "../../api/types";
 
 /** Sliders: what takes most of the critical path, or most GPU time where nothing lies on it. */
 const MOST_SLIDERS = 5;
 /** A slider is a power of two: 2 ** -1 to 2 ** 3, in steps of a quarter. */
 export const SLIDER = { min: -1, max: 3, step: 0.25 } as const;
-/** Parts of the drawn chain narrower than this are joined with their neighbors. */
-const NARROWEST = 0.0008;
 
 export interface Change {
   /** In the address of the request. */
@@ -39,8 +37,11 @@ export function factor(position: number): number {
   return 2 ** position;
 }
 
+/** The position of a slider that nobody has moved: twice as fast. */
+export const TWICE = 1;
+
 export interface Scenario {
-  /** Position of each moved slider, by name. */
+  /** Position of the slider of each chosen op type, by name. */
   readonly sliders: Readonly<Record<string, number>>;
   /** Value of every other change, by name; empty: not chosen. */
   readonly values: Readonly<Record<string, string>>;
@@ -65,34 +66,75 @@ export function requestOf(scenario: Scenario): Record<string, string> {
   return { ...(speedup === "" ? {} : { speedup }), ...Object.fromEntries(chosen) };
 }
 
-export interface Piece {
-  readonly kind: string;
-  readonly offsetNs: number;
-  readonly durationNs: number;
-  /** The longest item of the piece. */
-  readonly item: ChainItem;
-  readonly items: number;
+/** A change that is predicted by itself, as one row of the table. */
+export interface Row {
+  readonly key: string;
+  readonly label: string;
+  readonly meaning: string;
+  /** The op type that a slider speeds up; null: the change is on or off. */
+  readonly opType: string | null;
+  /** Name and value of a change that is on or off. */
+  readonly change: readonly [name: string, value: string] | null;
+  readonly isRank: boolean;
 }
 
-/** The chain as it is drawn: items too narrow to be seen are joined. */
-export function pieces(chain: readonly ChainItem[], stepNs: number): Piece[] {
-  const narrowest = stepNs * NARROWEST;
-  const found: Piece[] = [];
-  for (const item of chain) {
-    const last = found.at(-1);
-    if (last !== undefined && last.durationNs < narrowest) {
-      const longest = item.duration_ns > last.item.duration_ns ? item : last.item;
-      found[found.length - 1] = {
-        kind: longest.kind,
-        offsetNs: last.offsetNs,
-        durationNs: item.offset_ns + item.duration_ns - last.offsetNs,
-        item: longest,
-        items: last.items + 1,
-      };
-    } else {
-      const { kind, offset_ns, duration_ns } = item;
-      found.push({ kind, offsetNs: offset_ns, durationNs: duration_ns, item, items: 1 });
+/** The rows of the declared changes that need no value, of ranks and of op types. */
+export function rowsOf(
+  changes: readonly WhatIfChange[],
+  types: readonly Change[],
+  rankLabel: (rank: string) => string,
+): readonly Row[] {
+  const rows = changes.flatMap((change): Row[] => {
+    const { name, label, meaning, choices } = change;
+    if (isSwitch(change)) {
+      const on = [name, "1"] as const;
+      return [{ key: name, label, meaning, opType: null, change: on, isRank: false }];
     }
+    if (change.takes !== "rank") return [];
+    return choices.map((rank) => ({
+      ...{ key: `${name} ${rank}`, label: rankLabel(rank), meaning, opType: null, isRank: true },
+      change: [name, rank] as const,
+    }));
+  });
+  return [
+    ...rows,
+    ...types.map(({ name }) => ({
+      ...{ key: `type ${name}`, label: name, meaning: "", opType: name, change: null },
+      isRank: false,
+    })),
+  ];
+}
+
+/** The scenario of one row alone. */
+export function aloneOf({ opType, change }: Row, scenario: Scenario): Scenario {
+  if (opType !== null)
+    return { sliders: { [opType]: scenario.sliders[opType] ?? TWICE }, values: {} };
+  return { sliders: {}, values: change === null ? {} : { [change[0]]: change[1] } };
+}
+
+export function isChosen({ opType, change }: Row, scenario: Scenario): boolean {
+  if (opType !== null) return scenario.sliders[opType] !== undefined;
+  return change !== null && scenario.values[change[0]] === change[1];
+}
+
+/** The scenario with a row added or taken away; ranks are replayed together, so one goes alone. */
+export function withRow(row: Row, isOn: boolean, scenario: Scenario, ranks: string): Scenario {
+  const base = row.isRank && isOn ? UNCHANGED : { ...scenario, values: { ...scenario.values } };
+  const values = { ...base.values };
+  const sliders = { ...base.sliders };
+  if (!row.isRank) delete values[ranks];
+  if (row.opType !== null) {
+    if (isOn) sliders[row.opType] = TWICE;
+    else delete sliders[row.opType];
   }
-  return found;
+  if (row.change !== null) {
+    if (isOn) values[row.change[0]] = row.change[1];
+    else delete values[row.change[0]];
+  }
+  return { sliders, values };
+}
+
+/** What a change is known to save of the step; less than nothing where that is not known. Unit: ns. */
+export function effectOf(answer: Answer | undefined): number {
+  return answer?.saving_ns ?? Number.NEGATIVE_INFINITY;
 }

@@ -128,7 +128,7 @@ export function Cells({ map, label }: { map: HeatMap; label?: string }): JSX.Ele
       </svg>
       <div class="heat-axis">
         <span>{t("Iteration {iteration}", { iteration: map.first })}</span>
-        <span>{t("Full color: {time}", { time: durationText(map.largest) })}</span>
+        <span>{t("Delay caused: 0 to {time}", { time: durationText(map.largest) })}</span>
         <span>{t("Iteration {iteration}", { iteration: map.last })}</span>
       </div>
     </div>

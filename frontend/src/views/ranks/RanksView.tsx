@@ -4,8 +4,6 @@ import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
 import type { CanReplay, CollectivesRow, RanksRow, Stragglers } from "../../api/types";
-import { ChartMenu } from "../../charts/ChartMenu";
-import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
@@ -14,29 +12,43 @@ import { DataTable } from "../../table/DataTable";
 import { COLLECTIVES_TABLE, RANKS_TABLE } from "../../table/specs/ranks";
 import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
+import { ScaleSwitch } from "../../ui/ScaleSwitch";
 import { Loaded, Skeleton } from "../../ui/states";
+import { RankBars } from "./RankBars";
 import { RankHeatMap } from "./RankHeatMap";
 import { SlowRanks } from "./SlowRanks";
 import { type Compared, rankVerdict } from "./verdict";
 
-/** While it loads. Unit: px. */
-const CHART_HEIGHT = 140;
-
-/** Whether a rank is late comes first. */
-function Verdict(): JSX.Element {
+/** Whether a rank is late comes first; one heat map says when. */
+function Lateness(): JSX.Element {
   const answer = useScoped<CanReplay>("can-replay/", { ranks: 1 });
   return (
-    <Loaded resource={answer} skeleton={<Skeleton lines={1} height={22} />}>
-      {({ can_replay }) => (can_replay ? <ReplayedVerdict /> : <Sentence compared={null} />)}
+    <Loaded resource={answer} skeleton={<Skeleton lines={3} height={22} />}>
+      {({ can_replay, reason }) =>
+        can_replay ? (
+          <Replayed />
+        ) : (
+          <>
+            <Sentence compared={null} />
+            <p class="slow-rank-note">{reason}</p>
+            <RankHeatMap />
+          </>
+        )
+      }
     </Loaded>
   );
 }
 
-function ReplayedVerdict(): JSX.Element {
+function Replayed(): JSX.Element {
   const found = useScoped<Stragglers>("stragglers/");
   return (
-    <Loaded resource={found} skeleton={<Skeleton lines={1} height={22} />}>
-      {(compared) => <Sentence compared={compared} />}
+    <Loaded resource={found} skeleton={<Skeleton lines={3} height={22} />}>
+      {(compared) => (
+        <>
+          <Sentence compared={compared} />
+          <SlowRanks found={compared} />
+        </>
+      )}
     </Loaded>
   );
 }
@@ -57,20 +69,21 @@ export function RanksView(): JSX.Element {
   return (
     <div class="view view-ranks">
       <h1 class="visually-hidden">{t("Ranks")}</h1>
-      {isReport() ? <Sentence compared={null} /> : <Verdict />}
-      {!isReport() && <SlowRanks />}
-      <RankHeatMap />
+      {isReport() ? (
+        <>
+          <Sentence compared={null} />
+          <RankHeatMap />
+        </>
+      ) : (
+        <Lateness />
+      )}
       <Panel
-        title={t("Computing, communication and waiting of each rank")}
+        title={t("Where the time of each rank goes")}
         info={EXPLANATIONS.ranks}
         span={12}
-        actions={<ChartMenu figure="ranks" />}
+        actions={<ScaleSwitch />}
       >
-        <FigureChart
-          name="ranks"
-          label={t("Bar chart of computing, communication and waiting; the table has the values")}
-          height={CHART_HEIGHT}
-        />
+        <RankBars />
       </Panel>
       <DataTable<RanksRow>
         spec={RANKS_TABLE}

@@ -2,13 +2,11 @@
 
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
-import type { CanReplay, RankIterationsRow, Stragglers } from "../../api/types";
+import type { RankIterationsRow, Stragglers } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { durationText, formatFixed } from "../../lib/units";
-import { useScoped } from "../../state/scope";
+import { durationText, formatPct } from "../../lib/units";
 import { Panel } from "../../ui/Panel";
-import { Loaded, Skeleton } from "../../ui/states";
 import { heatMap } from "./heat";
 import { Cells } from "./RankHeatMap";
 
@@ -24,38 +22,15 @@ function rowsOf(found: Stragglers): RankIterationsRow[] {
   );
 }
 
-export function SlowRanks(): JSX.Element {
-  const answer = useScoped<CanReplay>("can-replay/", { ranks: 1 });
-  return (
-    <Panel title={t("Slow ranks")} info={EXPLANATIONS.slowRanks} span={12}>
-      <Loaded resource={answer} skeleton={<Skeleton lines={3} height={20} />}>
-        {({ can_replay, reason }) =>
-          can_replay ? <Compared /> : <p class="slow-rank-note">{reason}</p>
-        }
-      </Loaded>
-    </Panel>
-  );
-}
-
-function Compared(): JSX.Element {
-  const resource = useScoped<Stragglers>("stragglers/");
-  return (
-    <Loaded resource={resource} skeleton={<Skeleton lines={3} height={20} />}>
-      {(found) => <Found found={found} />}
-    </Loaded>
-  );
-}
-
-function Found({ found }: { found: Stragglers }): JSX.Element {
+export function SlowRanks({ found }: { found: Stragglers }): JSX.Element {
   const map = useMemo(() => heatMap(rowsOf(found)), [found]);
   return (
-    <>
+    <Panel title={t("Slow ranks")} info={EXPLANATIONS.slowRanks} span={12}>
       <p class="slow-rank-note">
-        <strong>{found.verdict}.</strong>{" "}
-        {t("Mean step {step}; with all ranks at the median {ideal} (slowdown {slowdown}).", {
+        {t("Mean step {step}; with all ranks at the median {ideal} ({share} % slower).", {
           step: durationText(found.mean_step_ns),
           ideal: durationText(found.ideal_step_ns),
-          slowdown: formatFixed(found.slowdown, 3),
+          share: formatPct(100 * (found.slowdown - 1)),
         })}{" "}
         {found.notes.join(" ")}
       </p>
@@ -65,6 +40,6 @@ function Found({ found }: { found: Stragglers }): JSX.Element {
           label={t("Lateness of {ranks} ranks by iteration", { ranks: map.ranks.length })}
         />
       )}
-    </>
+    </Panel>
   );
 }

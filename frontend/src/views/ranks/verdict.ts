@@ -26,11 +26,12 @@ export function rankVerdict(
   ranks: readonly RanksRow[],
   compared: Compared | null = null,
 ): RankVerdict {
-  const waiting = waitingVerdict(ranks);
-  if (compared === null || compared.slow_rank === waiting.late) return waiting;
-  if (compared.slow_rank !== null) {
+  // It says in which steps the rank is late; a mean over all collectives would hide that.
+  if (compared !== null && compared.slow_rank !== null) {
     return { sentence: `${compared.verdict}.`, late: compared.slow_rank };
   }
+  const waiting = waitingVerdict(ranks);
+  if (compared === null || waiting.late === null) return waiting;
   const sentence = t(
     "No straggler: rank {rank} causes {share} % of all waiting, but with all ranks at the median the step would be only {gain} % shorter.",
     {

@@ -1,0 +1,83 @@
+/** Where the time of each rank goes: parts that add up to the wall clock time. */
+
+import type { JSX } from "preact";
+import type { ListPage } from "../../api/lists";
+import type { PerformanceSummary, RanksRow } from "../../api/types";
+import { t } from "../../i18n";
+import { type Scale, sumText, useScale } from "../../lib/perStep";
+import { formatPct } from "../../lib/units";
+import { useScoped } from "../../state/scope";
+import { Loaded, Skeleton } from "../../ui/states";
+
+const PARTS = [
+  ["computing", t("Computing")],
+  ["communication", t("Communication that nothing hides")],
+  ["waiting", t("Waiting for other ranks")],
+  ["idle", t("GPU idle")],
+] as const;
+
+type Part = (typeof PARTS)[number][0];
+
+/** The parts of a rank; waiting counts where nothing is computed meanwhile. Unit: ns. */
+export function partsOf(rank: RanksRow, wallNs: number): Readonly<Record<Part, number>> {
+  const computing = rank.computing_ns ?? 0;
+  const exposed = rank.exposed_communication_ns ?? 0;
+  const waiting = Math.min(rank.waiting_ns ?? 0, exposed);
+  const idle = Math.max(wallNs - computing - exposed, 0);
+  return { computing, communication: exposed - waiting, waiting, idle };
+}
+
+export function RankBars(): JSX.Element {
+  const ranks = useScoped<ListPage<RanksRow>>("ranks/", { page_size: 200, ordering: "rank" });
+  const wall =
+    useScoped<PerformanceSummary>("performance-summary/").data?.wall_clock_time_ns ?? null;
+  const scale = useScale();
+  return (
+    <Loaded resource={ranks} skeleton={<Skeleton lines={3} height={22} />}>
+      {({ results }) => (
+        <div class="rank-bars">
+          {results.map((rank) => (
+            <Bar key={rank.rank} rank={rank} wall={wall} scale={scale} />
+          ))}
+          <ul class="chain-legend">
+            {PARTS.map(([part, label]) => (
+              <li key={part}>
+                <span class={`swatch rank-${part}`} />
+                {label}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </Loaded>
+  );
+}
+
+/** Smaller shares have no room for their number. */
+const LABEL_FROM_PCT = 8;
+
+function Bar(props: { rank: RanksRow; wall: number | null; scale: Scale }): JSX.Element {
+  const { rank, wall, scale } = props;
+  const known = partsOf(rank, wall ?? 0);
+  const whole = PARTS.reduce((sum, [part]) => sum + known[part], 0);
+  const share = (part: Part) => (100 * known[part]) / Math.max(whole, 1);
+  const words = PARTS.map(([part, label]) => `${label} ${formatPct(share(part))} %`).join(", ");
+  return (
+    <div class="rank-bar">
+      <span class="rank-bar-name">{t("Rank {rank}", { rank: rank.rank })}</span>
+      <div class="chain-bar" role="img" aria-label={words}>
+        {PARTS.map(([part, label]) => (
+          <span
+            key={part}
+            class={`rank-${part}`}
+            style={{ flexGrow: known[part] }}
+            title={`${label}: ${sumText(known[part], scale)}, ${formatPct(share(part))} %`}
+          >
+            {share(part) >= LABEL_FROM_PCT && `${formatPct(share(part))} %`}
+          </span>
+        ))}
+      </div>
+      <span class="rank-bar-whole">{sumText(whole, scale)}</span>
+    </div>
+  );
+}

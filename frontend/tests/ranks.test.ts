@@ -40,7 +40,7 @@ describe("the verdict on the ranks", () => {
         "No straggler: rank 1 causes 75.0 % of all waiting, but with all ranks at the median the step would be only 4.8 % shorter.",
     });
     const slow = { slow_rank: 1, slowdown: 1.4, verdict: "Rank 1 is slow" };
-    expect(rankVerdict(uneven, slow).sentence).toMatch(/^Rank 1 is late: last in 15 of 36/);
+    expect(rankVerdict(uneven, slow).sentence).toBe("Rank 1 is slow.");
     expect(rankVerdict([rank(0, 50e6, 33), rank(1, 40e6, 33)], slow)).toMatchObject({
       late: 1,
       sentence: "Rank 1 is slow.",

@@ -16,8 +16,10 @@ def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None
     page.goto(viewer.address(view="critical-path"))
     panel = page.get_by_role("region", name="What if")
     step = panel.locator(".predicted-step")
-    expect(panel.get_by_text("Unchanged: move a slider")).to_be_visible()
+    expect(panel.get_by_text("Unchanged: choose changes")).to_be_visible()
     before = step.inner_text()
+    # Rows move while the others are predicted.
+    expect(panel.get_by_role("table")).not_to_contain_text("…")
     panel.get_by_role("slider").first.fill("-1")
     expect(panel.get_by_text(re.compile("10th to 90th percentile"))).to_be_visible()
     panel.get_by_label("One launch (CUDA graph)").check()
@@ -28,9 +30,22 @@ def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None
     expect(panel.get_by_text(re.compile("(more|less) than"))).to_be_visible()
 
 
+def test_changes_are_sorted_by_what_they_save(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="critical-path"))
+    table = page.get_by_role("region", name="What if").get_by_role("table")
+    expect(table).not_to_contain_text("…")
+    shares = [
+        float(text.removeprefix("−").removesuffix(" %").lstrip("<"))
+        for text in table.locator(".effect-text").all_inner_texts()
+    ]
+    assert shares
+    assert shares == sorted(shares, reverse=True)
+
+
 def test_every_declared_change_has_a_control(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="critical-path"))
     panel = page.get_by_role("region", name="What if")
+    expect(panel.get_by_role("table")).not_to_contain_text("…")
     declared = [
         change for change in CHANGES.values() if change.takes not in (Takes.FACTORS, Takes.RANK)
     ]
@@ -53,23 +68,22 @@ def test_a_change_without_an_answer_says_why_and_can_be_reset(
         detail = {"error": {"code": "USAGE_ERROR", "message": message, "hint": ""}}
         route.fulfill(status=400, json=detail)
 
+    page.route("**/what-if/?*data_ready*", refuse)
     page.goto(viewer.address(view="critical-path"))
     panel = page.get_by_role("region", name="What if")
-    expect(panel.get_by_text("Unchanged: move a slider")).to_be_visible()
-    page.route("**/what-if/?*data_ready*", refuse)
-    panel.get_by_label("Data always ready").check()
-    expect(panel.get_by_text("does not show when input is read")).to_be_visible()
+    row = panel.get_by_role("row", name=re.compile("No data-loading time"))
+    expect(row).to_contain_text("does not show when input is read")
+    expect(panel.get_by_role("table")).not_to_contain_text("…")
+    panel.get_by_label("No data-loading time").check()
+    predicted = panel.locator(".predicted")
+    expect(predicted).to_contain_text("does not show when input is read")
     expect(panel.locator(".predicted-step")).to_have_count(0)
     panel.get_by_role("button", name="Reset").click()
-    expect(panel.get_by_text("Unchanged: move a slider")).to_be_visible()
+    expect(panel.get_by_text("Unchanged: choose changes")).to_be_visible()
 
 
-def test_the_chain_leads_to_an_op_and_to_other_iterations(page: Page, viewer: Viewer) -> None:
+def test_critical_path_leads_to_an_op(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="critical-path"))
-    title = page.get_by_role("heading", name=re.compile("Chain of iteration"))
-    before = title.inner_text()
-    page.get_by_role("button", name="Next iteration").click()
-    expect(title).not_to_have_text(before)
     page.get_by_role("table", name="Critical path of all steps").get_by_role("link").first.click()
     expect(page).to_have_url(re.compile("view=op&.*op="))
 
@@ -83,7 +97,7 @@ def test_slow_ranks_come_with_their_lateness(
 ) -> None:
     page.goto(viewer_of_two_gpus.address(view="ranks", aggregation=1))
     panel = page.get_by_role("region", name="Slow ranks")
-    expect(panel.get_by_text("No rank makes the step slow.")).to_be_visible()
+    expect(panel.get_by_text("with all ranks at the median")).to_be_visible()
     heat = panel.get_by_role("img", name="Lateness of 2 ranks by iteration")
     expect(heat.locator("rect").first).to_be_visible()
     expect(page.locator("html")).to_have_attribute("data-theme", theme)

@@ -30,13 +30,14 @@ from aggregator.system.progress import NullProgress
 from aggregator.system.untrusted_json import read_count
 from aggregator.tables.aggregation_data import list_reply
 from aggregator.tables.connection import opened
-from aggregator.tables.declared.owners import COMPARE_ROWS
+from aggregator.tables.declared.owners import COMPARE_OPS, COMPARE_ROWS
 from aggregator.tables.in_memory_table import query_records
 from aggregator.tables.plotly import Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
 from viewer.api.replies.comparisons import (
     CompareModules,
+    CompareOp,
     ComparisonSummary,
     History,
     NumberedCompareRow,
@@ -55,6 +56,7 @@ MOST_CAPTURES = 20
 MOST_PROFILES = 200
 """Profiles of a history: each takes up to a second when it is read first."""
 _TIMES = ("base_ns", "new_ns", "difference_ns")
+_SHOWN_TIMES = ("shown_base_us", "shown_new_us")
 _SIDES = (
     query("base", "Captures of the base: PROFILE or PROFILE@AGGREGATION, with commas between."),
     query("new", "Captures of the new side, likewise."),
@@ -96,23 +98,83 @@ class CompareRowsView(ResourceView):
     def get(self, request: Request) -> Response:
         """Rows that pass the filters, in order; by default the largest difference first."""
         query = parse_list_query(COMPARE_ROWS, request.query_params.dict(), besides=("base", "new"))
-        comparison = _comparison(request)
-        shown = rounded_pairs([(row.base_ns, row.new_ns) for row in comparison.rows])
-        rows = [
-            {
-                **row,
-                "row": number,
-                "path": f"/{'/'.join(comparison.rows[number].path)}/",
-                "shown_base_us": shown[number][0],
-                "shown_new_us": shown[number][1],
-            }
-            for number, row in enumerate(to_document(comparison)["rows"])
-        ]
+        rows = _numbered_rows(_comparison(request))
         records = [
             {**row, "id": row["row"], **{name: float(row[name]) for name in _TIMES}} for row in rows
         ]
         count, ids = query_records(COMPARE_ROWS, query, records)
         return Response(list_reply(query, count, [rows[int(row_id)] for row_id in ids]))
+
+
+class CompareOpsView(ResourceView):
+    """The ops of a comparison, page by page: work that moves between classes stays in one row."""
+
+    query_names = None
+
+    @extend_schema(
+        parameters=[*_SIDES, *list_parameters(COMPARE_OPS)],
+        responses=page_of("CompareOp", reference(CompareOp)),
+    )
+    def get(self, request: Request) -> Response:
+        """Ops that pass the filters, in order; by default the largest difference first."""
+        query = parse_list_query(COMPARE_OPS, request.query_params.dict(), besides=("base", "new"))
+        ops = _ops(_numbered_rows(_comparison(request)))
+        records = [
+            {
+                **{name: op[name] for name in ("row", *_NAMES, "difference_ns", "verdict")},
+                "id": op["row"],
+                "base_ns": op["base_ns"],
+                "new_ns": op["new_ns"],
+            }
+            for op in ops
+        ]
+        count, ids = query_records(COMPARE_OPS, query, records)
+        return Response(list_reply(query, count, [ops[int(row_id)] for row_id in ids]))
+
+
+_NAMES = ("path", "module", "op", "op_type", "direction")
+
+
+def _numbered_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return the rows with their numbers and with times as they are shown."""
+    shown = rounded_pairs([(row.base_ns, row.new_ns) for row in comparison.rows])
+    return [
+        {
+            **row,
+            "row": number,
+            "path": f"/{'/'.join(comparison.rows[number].path)}/",
+            "shown_base_us": shown[number][0],
+            "shown_new_us": shown[number][1],
+        }
+        for number, row in enumerate(to_document(comparison)["rows"])
+    ]
+
+
+def _verdict(parts: Sequence[dict[str, Any]]) -> str:
+    """Return the verdict of the largest part that changes as all of them together do."""
+    total = sum(float(part["difference_ns"]) for part in parts)
+    fitting = (part for part in parts if float(part["difference_ns"]) * total > 0)
+    return str(next(fitting, parts[0])["verdict"])
+
+
+def _ops(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the rows of each op; what no op owns stays as it is."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in _NAMES)
+        groups.setdefault(key if row["op"] else (*key, row["row"]), []).append(row)
+    ops = [
+        {
+            **{name: parts[0][name] for name in _NAMES},
+            "verdict": _verdict(parts),
+            **{name: sum(float(part[name]) for part in parts) for name in _TIMES},
+            **{name: sum(part[name] for part in parts) for name in _SHOWN_TIMES},
+            "parts": parts,
+        }
+        for parts in groups.values()
+    ]
+    ops.sort(key=lambda op: -abs(op["difference_ns"]))
+    return [{**op, "row": number} for number, op in enumerate(ops)]
 
 
 class CompareModulesView(ResourceView):

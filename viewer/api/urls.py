@@ -80,6 +80,7 @@ urlpatterns = [
     path("compare/", _view("comparisons.CompareView")),
     path("compare/summary/", _view("comparisons.CompareSummaryView")),
     path("compare/rows/", _view("comparisons.CompareRowsView")),
+    path("compare/ops/", _view("comparisons.CompareOpsView")),
     path("compare/memory/", _view("comparisons.CompareMemoryView")),
     path("compare/row/", _view("comparisons.CompareRowView")),
     path("compare/modules/", _view("comparisons.CompareModulesView")),

@@ -42,6 +42,8 @@ OWNERS = TableSpec(
     key=("owner",),
 )
 
+_SIDES = ("base_ns", "new_ns", "difference_ns")
+
 COMPARE_ROWS = TableSpec(
     name="compare-rows",
     title=say("Rows of a comparison"),
@@ -64,6 +66,17 @@ COMPARE_ROWS = TableSpec(
         real("within_pct?", "Larger bound of the 95 % interval in percent of the base."),
         real("q_value?", "False discovery rate at which the row is called."),
     ),
+    default_ordering=("row",),
+    key=("row",),
+)
+
+_OF_OPS = ("id", "row", "path", "module", "op", "op_type", "direction", *_SIDES, "verdict")
+
+COMPARE_OPS = TableSpec(
+    name="compare-ops",
+    title=say("Ops of a comparison"),
+    source=RECORDS,
+    columns=tuple(column for column in COMPARE_ROWS.columns if column.name in _OF_OPS),
     default_ordering=("row",),
     key=("row",),
 )

@@ -85,6 +85,22 @@ class NumberedCompareRow(CompareRow, kw_only=True):
     shown_new_us: Annotated[int, doc(_SHOWN)]
 
 
+class CompareOp(Struct, kw_only=True):
+    """What one op owns of all classes, or what no op owns of one."""
+
+    row: Annotated[int, doc("0: the largest difference.")]
+    path: Annotated[str, doc("As that of the rows.")]
+    module: str
+    op: str
+    op_type: str
+    direction: str
+    difference_ns: float
+    verdict: Annotated[str, doc("faster, slower, same or cannot tell: that of its largest part.")]
+    shown_base_us: Annotated[int, doc(_SHOWN)]
+    shown_new_us: Annotated[int, doc(_SHOWN)]
+    parts: Annotated[list[NumberedCompareRow], doc("Its rows, the largest difference first.")]
+
+
 class CompareModule(Struct, kw_only=True):
     """The sum of all rows below a path."""
 

@@ -5,11 +5,13 @@ import { apiUrl } from "../../api/client";
 import type { CompareModules, ComparisonSummary } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
+import { durationText, formatFixed } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, ErrorNote, Skeleton } from "../../ui/states";
+import { ns } from "./model";
 import { changeText, Icicle, Waterfall } from "./Pictures";
 import { RowsTable, verdictText } from "./Rows";
 import { Sides } from "./Sides";
@@ -29,7 +31,7 @@ export function CompareView(): JSX.Element {
         <Panel title={t("Result")} span={12}>
           <Empty title={t("Choose what to compare with")}>
             {t(
-              "One capture a side shows what changed. Two or more a side also show whether it is more than runs differ.",
+              "One capture per side shows what changed; two or more also show whether it is more than run-to-run noise.",
             )}
           </Empty>
         </Panel>
@@ -93,42 +95,42 @@ function Found(props: {
           <Waterfall found={found} />
         </Scrolled>
       </Panel>
-      <Panel title={t("Modules")} span={12}>
-        <Scrolled label={t("Modules")}>
-          <Modules params={props.params} chosen={module} onChoose={choose} />
-        </Scrolled>
-      </Panel>
-      <Panel
-        title={t("Ops")}
-        span={12}
-        actions={
-          <Segmented
-            label={t("Verdict")}
-            choices={[
-              [null, t("All")],
-              ["slower", verdictText("slower")],
-              ["faster", verdictText("faster")],
-              ["same", verdictText("same")],
-              ["cannot tell", verdictText("cannot tell")],
-            ]}
-            value={verdict}
-            onChange={(value) => navigate({ verdict: value, ...FIRST })}
+      <div class="compare-split">
+        <Panel
+          title={t("Ops")}
+          span={12}
+          actions={
+            <Segmented
+              label={t("Verdict")}
+              choices={[
+                [null, t("All")],
+                ["slower", verdictText("slower")],
+                ["faster", verdictText("faster")],
+                ["same", verdictText("same")],
+                ["cannot tell", verdictText("cannot tell")],
+              ]}
+              value={verdict}
+              onChange={(value) => navigate({ verdict: value, ...FIRST })}
+            />
+          }
+        >
+          {module !== null && (
+            <button type="button" class="chip" onClick={() => choose(module)}>
+              {t("Only {module}", { module })} ×
+            </button>
+          )}
+          <RowsTable
+            found={found}
+            verdict={verdict}
+            module={module}
+            chosen={row === undefined ? null : Number(row)}
+            params={props.params}
           />
-        }
-      >
-        {module !== null && (
-          <button type="button" class="chip" onClick={() => choose(module)}>
-            {t("Only {module}", { module })} ×
-          </button>
-        )}
-        <RowsTable
-          found={found}
-          verdict={verdict}
-          module={module}
-          chosen={row === undefined ? null : Number(row)}
-          params={props.params}
-        />
-      </Panel>
+        </Panel>
+        <Panel title={t("Modules")} span={12}>
+          <Modules params={props.params} chosen={module} onChoose={choose} />
+        </Panel>
+      </div>
     </>
   );
 }
@@ -144,45 +146,89 @@ function Scrolled(props: { label: string; children: JSX.Element }): JSX.Element 
   );
 }
 
+/** A verdict that only runs among themselves could change is not "cannot tell". */
+function badgeOf({ verdict, interval_ns: interval, covers_runs }: ComparisonSummary): string {
+  const isApart = interval !== null && !(Number(interval[0]) <= 0 && Number(interval[1]) >= 0);
+  return verdict === "cannot tell" && isApart && !covers_runs
+    ? t("not confirmed")
+    : verdictText(verdict);
+}
+
 function Headline({ found }: { found: ComparisonSummary }): JSX.Element {
-  const interval = found.interval_ns;
+  const base = ns(found.base.step_ns);
+  const share = base > 0 ? (100 * ns(found.difference_ns)) / base : null;
   return (
     <div class="compare-headline">
+      <div class="compare-result">
+        <span class={`compare-share is-${found.verdict.replace(" ", "-")}`}>
+          {share === null ? "–" : `${share < 0 ? "−" : "+"}${formatFixed(Math.abs(share), 1)} %`}
+        </span>
+        <span class={`compare-badge is-${found.verdict.replace(" ", "-")}`}>{badgeOf(found)}</span>
+        <span class="compare-steps">
+          {durationText(base)} → {durationText(ns(found.new.step_ns))}
+        </span>
+      </div>
+      <IntervalBar found={found} />
       <p class="compare-words">{found.headline}</p>
-      <p>
-        <span class={`is-${found.verdict.replace(" ", "-")}`}>{verdictText(found.verdict)}</span>
-        {". "}
-        {interval === null
-          ? t("Too few iterations for an interval.")
-          : t("95 % interval of the difference: {low} to {high}", {
-              low: changeText({ difference_ns: interval[0] }),
-              high: changeText({ difference_ns: interval[1] }),
-            })}
-      </p>
       {found.notes.map((note) => (
         <p key={note}>{note}</p>
       ))}
-      {found.setup.length === 0 ? (
-        <p>{t("No difference of the set-up was recorded.")}</p>
-      ) : (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t("What else differs")}</th>
-              <th scope="col">{t("Base")}</th>
-              <th scope="col">{t("New")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.setup.map((one) => (
-              <tr key={one.key}>
-                <th scope="row">{one.key}</th>
-                <td>{one.base || t("not recorded")}</td>
-                <td>{one.new || t("not recorded")}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+      <Setup found={found} />
+    </div>
+  );
+}
+
+/** The difference as a mark and its interval as a bar, around no change. */
+function IntervalBar({ found }: { found: ComparisonSummary }): JSX.Element {
+  const [low, high] = found.interval_ns ?? [];
+  if (low === undefined || high === undefined) {
+    return <p class="muted">{t("Too few iterations for an interval.")}</p>;
+  }
+  const at = ns(found.difference_ns);
+  const reach = Math.max(Math.abs(low), Math.abs(high), Math.abs(at), 1) * 1.1;
+  const place = (value: number) => 50 + (50 * value) / reach;
+  return (
+    <div class="compare-interval">
+      <svg viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">
+        <line x1={50} x2={50} y1={0} y2={16} />
+        <rect x={place(low)} width={place(high) - place(low)} y={5} height={6} />
+        <rect class="compare-mark" x={place(at) - 0.3} width={0.6} y={1} height={14} />
+      </svg>
+      <span>
+        {t("95 % interval of the difference: {low} to {high}", {
+          low: changeText({ difference_ns: low }),
+          high: changeText({ difference_ns: high }),
+        })}
+      </span>
+    </div>
+  );
+}
+
+/** Shapes of ops are many, and follow from what else differs. */
+const OF_SHAPES = "shapes of ";
+
+/** What else differs, in words; shapes are folded. */
+function Setup({ found }: { found: ComparisonSummary }): JSX.Element {
+  const [shapes, others] = [true, false].map((isShape) =>
+    found.setup.filter((one) => one.key.startsWith(OF_SHAPES) === isShape),
+  );
+  if (found.setup.length === 0) {
+    return <p class="muted">{t("No difference of the set-up was recorded.")}</p>;
+  }
+  const line = (one: ComparisonSummary["setup"][number]) => (
+    <li key={one.key}>
+      <b>{one.key}</b>: {one.base || t("not recorded")} → {one.new || t("not recorded")}
+    </li>
+  );
+  return (
+    <div class="compare-setup">
+      <h3>{t("What else differs")}</h3>
+      <ul>{others?.map(line)}</ul>
+      {shapes !== undefined && shapes.length > 0 && (
+        <details>
+          <summary>{t("Shapes of ops")}</summary>
+          <ul>{shapes.map(line)}</ul>
+        </details>
       )}
     </div>
   );

@@ -1,7 +1,9 @@
 /** The waterfall by class, the modules colored by change, and the times of one row. */
 
 import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
 import type { CompareModule, ComparisonSummary } from "../../api/types";
+import { useWidth } from "../../charts/useWidth";
 import { t } from "../../i18n";
 import { durationText, formatTimeIn } from "../../lib/units";
 import { type Box, icicleBoxes, moduleTree, ns, waterfallBars } from "./model";
@@ -66,41 +68,49 @@ export function Icicle({ modules, chosen, onChoose }: IcicleProps): JSX.Element 
   const depth = Math.max(...boxes.map((box) => box.depth), 0) + 1;
   const changes = [...root.parts.values()].map((part) => Math.abs(part.new - part.base));
   const largest = Math.max(...changes, 1);
+  const holder = useRef<HTMLDivElement>(null);
+  const width = useWidth(holder);
   return (
-    <svg
-      class="compare-picture"
-      viewBox={`0 0 ${WIDTH} ${depth * ROW}`}
-      role="img"
-      aria-label={t(
-        "Modules as wide as their time, colored by their change; the table has them all",
-      )}
-    >
-      {boxes.map((box) => (
-        <ModuleBox
-          key={box.module.path}
-          box={box}
-          largest={largest}
-          isChosen={box.module.path === chosen}
-          onChoose={onChoose}
-        />
-      ))}
-    </svg>
+    <div ref={holder}>
+      <svg
+        class="compare-picture compare-icicle"
+        width={width}
+        height={depth * ROW}
+        role="img"
+        aria-label={t(
+          "Modules as wide as their time, colored by their change; the table has them all",
+        )}
+      >
+        {boxes.map((box) => (
+          <ModuleBox
+            key={box.module.path}
+            box={box}
+            whole={width}
+            largest={largest}
+            isChosen={box.module.path === chosen}
+            onChoose={onChoose}
+          />
+        ))}
+      </svg>
+    </div>
   );
 }
 
 function ModuleBox(props: {
   box: Box;
+  /** Width of the picture. Unit: px. */
+  whole: number;
   largest: number;
   isChosen: boolean;
   onChoose: (path: string) => void;
 }): JSX.Element {
-  const { box, largest, isChosen, onChoose } = props;
+  const { box, whole, largest, isChosen, onChoose } = props;
   const { module } = box;
   const change = module.new - module.base;
   const name = module.path === "" ? t("Step") : module.name;
-  const width = Math.max(box.width * WIDTH - 1, 0.5);
+  const width = Math.max(box.width * whole - 1, 0.5);
   const letters = Math.floor((width - 8) / 7); // Its text begins 4 px from the edge, and ends there.
-  const frame = { x: box.x * WIDTH, y: box.depth * ROW, width, height: ROW - 1 };
+  const frame = { x: box.x * whole, y: box.depth * ROW, width, height: ROW - 1 };
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the table can be filtered by keyboard
     <g class={isChosen ? "is-chosen" : ""} onClick={() => onChoose(module.path)}>

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { apiUrl } from "../../api/client";
 import type { ListPage } from "../../api/lists";
-import type { ComparisonSummary, NumberedCompareRow, RowSamples } from "../../api/types";
+import type { CompareOp, ComparisonSummary, NumberedCompareRow, RowSamples } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
 import { formatTimeIn } from "../../lib/units";
@@ -16,7 +16,7 @@ import { ErrorNote, Skeleton } from "../../ui/states";
 import { ns } from "./model";
 import { changeText, Strips } from "./Pictures";
 
-const ROWS: Pick<TableSpec<NumberedCompareRow>, "id" | "defaults"> = {
+const ROWS: Pick<TableSpec<CompareOp>, "id" | "defaults"> = {
   id: "rows",
   defaults: { sort: "row", pageSize: 25 },
 };
@@ -48,10 +48,10 @@ export function RowsTable(props: {
   chosen: number | null;
   params: Sides;
 }): JSX.Element {
-  const control = useUrlTable<NumberedCompareRow>(ROWS, useQuery());
+  const control = useUrlTable<CompareOp>(ROWS, useQuery());
   const { verdict, module, params } = props;
-  const page = useResource<ListPage<NumberedCompareRow>>(
-    apiUrl("compare/rows/", {
+  const page = useResource<ListPage<CompareOp>>(
+    apiUrl("compare/ops/", {
       ...params,
       ...(verdict === null ? {} : { verdict__in: verdict }),
       ...(module === null ? {} : { path__startswith: `${module}/` }),
@@ -62,18 +62,19 @@ export function RowsTable(props: {
   if (page.error !== null) return <ErrorNote error={page.error} onRetry={page.reload} />;
   if (page.data === null) return <Skeleton lines={8} />;
   const whole = verdict === null && module === null;
+  const largest = Math.max(...page.data.results.map(reachOf), 1);
   return (
     <div class={`compare-rows ${page.isStale ? "is-stale" : ""}`}>
       <table>
         <thead>
           <tr>
             <th scope="col">{t("Op")}</th>
-            <th scope="col">{t("Class")}</th>
+            <th scope="col">{t("By class")}</th>
             <th scope="col" class="is-number">
-              {t("Base (ms)")}
+              {t("Base (ms/step)")}
             </th>
             <th scope="col" class="is-number">
-              {t("New (ms)")}
+              {t("New (ms/step)")}
             </th>
             <th scope="col" class="is-number">
               {t("Difference")}
@@ -83,7 +84,13 @@ export function RowsTable(props: {
         </thead>
         <tbody>
           {page.data.results.map((row) => (
-            <Line key={row.row} row={row} isOpen={row.row === props.chosen} params={params} />
+            <Line
+              key={row.row}
+              row={row}
+              largest={largest}
+              isOpen={row.row === props.chosen}
+              params={params}
+            />
           ))}
         </tbody>
         {whole && (
@@ -115,10 +122,65 @@ function Times({ base, next }: { base: number; next: number }): JSX.Element {
   );
 }
 
-function Line(props: { row: NumberedCompareRow; isOpen: boolean; params: Sides }): JSX.Element {
-  const { row, isOpen } = props;
+/** How far the parts of an op reach from its base, to one side. */
+function reachOf({ parts }: CompareOp): number {
+  const changes = parts.map((part) => part.shown_new_us - part.shown_base_us);
+  const sumOf = (sign: number) =>
+    changes.reduce((sum, change) => sum + Math.max(sign * change, 0), 0);
+  return Math.max(sumOf(1), sumOf(-1));
+}
+
+/** Classes of GPU work have the colors of the guide; waiting and the CPU have others. */
+const TONES: Readonly<Record<string, string>> = {
+  "tensor core compute": "tc",
+  "other compute": "non_tc",
+  communication: "communication",
+  copy: "memory",
+  copies: "memory",
+  set: "memory",
+};
+
+function toneOf(part: NumberedCompareRow): string {
+  return TONES[part.class] ?? "waiting-part";
+}
+
+/** What grew to the right of the line, what shrank to the left, class by class. */
+function Deltas({ op, largest }: { op: CompareOp; largest: number }): JSX.Element {
+  const side = (sign: number) =>
+    op.parts
+      .map((part) => ({ part, change: sign * (part.shown_new_us - part.shown_base_us) }))
+      .filter(({ change }) => change > 0)
+      .map(({ part, change }) => (
+        <i
+          key={part.row}
+          class={`part-${toneOf(part)}`}
+          style={{ width: `${(100 * change) / largest}%` }}
+          title={`${part.reason === "" ? part.class : `${part.class}: ${part.reason}`} ${changeText(
+            {
+              difference_ns: sign * change * 1000,
+            },
+          )}`}
+        />
+      ));
+  return (
+    <span class="deltas" aria-hidden="true">
+      <span class="deltas-less">{side(-1)}</span>
+      <span class="deltas-more">{side(1)}</span>
+    </span>
+  );
+}
+
+interface LineProps {
+  readonly row: CompareOp;
+  readonly largest: number;
+  readonly isOpen: boolean;
+  readonly params: Sides;
+}
+
+function Line({ row, largest, isOpen, params }: LineProps): JSX.Element {
   const number = row.row;
-  const name = `${row.module}${row.op}`;
+  const [first] = row.parts;
+  const name = `${row.module}${row.op}` || first?.reason || first?.class || "–";
   const toggle = () => navigate({ row: isOpen ? null : String(number) }, { replace: true });
   return (
     <>
@@ -128,16 +190,18 @@ function Line(props: { row: NumberedCompareRow; isOpen: boolean; params: Sides }
             <Name name={row.direction === "" ? name : `${name} (${row.direction})`} />
           </button>
         </th>
-        <td>{row.reason === "" ? row.class : `${row.class}: ${row.reason}`}</td>
+        <td>
+          <Deltas op={row} largest={largest} />
+        </td>
         <Times base={row.shown_base_us} next={row.shown_new_us} />
         <td class={`is-${row.verdict.replace(" ", "-")}`}>
-          {verdictText(row.verdict, row.within_pct)}
+          {verdictText(row.verdict, first?.within_pct ?? null)}
         </td>
       </tr>
       {isOpen && (
         <tr>
           <td colSpan={6}>
-            <Detail {...props} />
+            <Parts parts={row.parts} params={params} />
           </td>
         </tr>
       )}
@@ -145,7 +209,30 @@ function Line(props: { row: NumberedCompareRow; isOpen: boolean; params: Sides }
   );
 }
 
-function Detail({ row, params }: Parameters<typeof Line>[0]): JSX.Element {
+/** The classes of an op, and the iterations of the one that changed most. */
+function Parts(props: { parts: readonly NumberedCompareRow[]; params: Sides }): JSX.Element {
+  const { parts, params } = props;
+  return (
+    <>
+      <table class="compare-parts">
+        <tbody>
+          {parts.map((part) => (
+            <tr key={part.row}>
+              <th scope="row">
+                <span class={`swatch part-${toneOf(part)}`} />
+                {part.reason === "" ? part.class : `${part.class}: ${part.reason}`}
+              </th>
+              <Times base={part.shown_base_us} next={part.shown_new_us} />
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {parts[0] !== undefined && <Detail row={parts[0]} params={params} />}
+    </>
+  );
+}
+
+function Detail({ row, params }: { row: NumberedCompareRow; params: Sides }): JSX.Element {
   const found = useResource<RowSamples>(apiUrl("compare/row/", { ...params, row: row.row }));
   if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
   if (found.data === null) return <Skeleton lines={2} />;

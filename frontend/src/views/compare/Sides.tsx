@@ -83,13 +83,18 @@ function SideOf(props: { title: string; name: "base" | "new"; value: string }): 
         onChange={(event) => change([...chosen, event.currentTarget.value])}
       >
         <option value="">{t("Add a capture …")}</option>
-        {choices
-          .filter((choice) => !chosen.includes(choice.value))
-          .map((choice) => (
-            <option key={choice.value} value={choice.value}>
-              {choice.text}
-            </option>
-          ))}
+        {[true, false].map((isOwn) => (
+          <optgroup key={`${isOwn}`} label={isOwn ? t("This profile") : t("Other profiles")}>
+            {choices
+              .filter((choice) => choice.value.includes("@") === isOwn)
+              .filter((choice) => !chosen.includes(choice.value))
+              .map((choice) => (
+                <option key={choice.value} value={choice.value}>
+                  {choice.text}
+                </option>
+              ))}
+          </optgroup>
+        ))}
       </select>
     </fieldset>
   );

@@ -185,7 +185,9 @@ export function names(row: AdviceRow, { opId, kernelName }: Subject): boolean {
   }
   const patch = readDrillDown(row)?.patch ?? {};
   if (patch.op === opId || patch["ops.f.op_id__in"]?.split(",").includes(opId ?? "")) return true;
-  return readEvidence(row).some((item) => ["op", "before"].includes(item.kind) && item.link?.patch.op === opId);
+  return readEvidence(row).some(
+    (item) => ["op", "before"].includes(item.kind) && item.link?.patch.op === opId,
+  );
 }
 
 export function AdviceAbout({ subject }: { subject: Subject }): JSX.Element {

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from aggregator.profile.arrays import sorting
 from aggregator.profile.profile import ProfileWarning
 from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aggregator.profile.arrays import Bool, Int64, Integers
+    from aggregator.profile.arrays import Int64, Integers
 
 RawTable: TypeAlias = "dict[str, Integers]"
 
@@ -48,6 +49,75 @@ def repair_reversed(tables: Sequence[RawTable], warnings: list[ProfileWarning]) 
         warnings.append(ProfileWarning("REVERSED_EVENTS", text, count))
 
 
+def drop_repeated(
+    work: Sequence[RawTable],
+    calls: RawTable,
+    ranges: Sequence[RawTable],
+    warnings: list[ProfileWarning],
+) -> None:
+    """Keep one of rows that are equal in all columns: a file that was joined to itself.
+
+    Two calls never have the same number, so equal rows of work and calls are one event. Nothing
+    numbers ranges: equal ones are one if the file repeats calls, too.
+    """
+    rows = sum(len(table["start"]) for table in (*work, calls))
+    of_work = sum(_drop_repeated(table) for table in work)
+    of_calls = _drop_repeated(calls)
+    if not of_work + of_calls:
+        return
+    for table in ranges if of_calls else ():
+        _drop_repeated(table)
+    text = say("records of work and calls are in the file more than once; they are counted once.")
+    count = of_work + of_calls
+    warnings.append(ProfileWarning("REPEATED_ROWS", text, count, count / rows))
+
+
+def _drop_repeated(table: RawTable) -> int:
+    """Remove all but one of equal rows; return how many were removed."""
+    start = table["start"]
+    order = sorting(start)
+    in_order = start if order is None else start[order]
+    tied = np.flatnonzero(in_order[1:] == in_order[:-1])
+    if not len(tied):
+        return 0
+    places = np.union1d(tied, tied + 1)
+    rows = places if order is None else order[places]
+    keys = [key for column in table.values() for key in np.atleast_2d(column[rows].T)]
+    among = np.lexsort(keys)
+    same = np.ones(len(rows) - 1, dtype=bool)
+    for key in keys:
+        same &= key[among[1:]] == key[among[:-1]]
+    for name in ("corr", "correlation"):
+        if name in table:
+            same &= table[name][rows[among[1:]]] >= 0
+    gone = rows[among[1:]][same]
+    if len(gone):
+        table.update({name: np.delete(column, gone, axis=0) for name, column in table.items()})
+    return len(gone)
+
+
+_FAR = 1_000
+"""Times further from all others than so many times the length of the capture are none."""
+_FAR_NS = 3_600 * 10**9
+"""Nor is one nearer than an hour wrong: a program may wait that long."""
+_MAX_NS = (1 << 63) - 1
+_SAMPLED = 1 << 14
+_OUTER = 10
+"""A tenth of the times at each end says nothing of the length of a capture."""
+
+
+def possible_times(tables: Sequence[RawTable]) -> tuple[int, int]:
+    """Return the least and the greatest time that the events of a session can have. Unit: ns."""
+    starts = [table["start"][:: len(table["start"]) // _SAMPLED + 1] for table in tables]
+    sampled = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *starts]))
+    if not len(sampled):
+        return -_MAX_NS, _MAX_NS
+    outer = len(sampled) // _OUTER
+    low, high = int(sampled[outer]), int(sampled[-1 - outer])
+    beyond = max(_FAR * (high - low), _FAR_NS)
+    return max(low - beyond, -_MAX_NS), min(high + beyond, _MAX_NS)
+
+
 def time_offset_ns(starts: Sequence[Int64], session_start_ns: int) -> int:
     """Offset to subtract so that times count from the start of the session; 0: they already do.
 
@@ -72,14 +142,27 @@ def shift_times(tables: Sequence[RawTable], offset_ns: int) -> None:
         table["end"] = np.where(end < 0, end, np.maximum(end - offset_ns, 0))
 
 
-def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
-    """Replace impossible times: the event keeps its other time and gets no duration."""
+def repair_times(
+    tables: Sequence[RawTable], warnings: list[ProfileWarning], ranges: Sequence[RawTable] = ()
+) -> None:
+    """Replace impossible times: the event keeps its other time and gets no duration.
+
+    Args:
+        tables: Events that have both times.
+        warnings: A warning is added if there are any.
+        ranges: Events whose end is negative where there is none.
+    """
     count = 0
-    for table in tables:
+    _, most = possible_times([*tables, *ranges])
+    # Times count from the start of the session.
+    least, most = 0, min(most, IMPOSSIBLE_NS - 1)
+    for table in (*tables, *ranges):
         start, end = table["start"], table["end"]
-        if not _goes_beyond(start, IMPOSSIBLE_NS) and not _goes_beyond(end, IMPOSSIBLE_NS):
+        if not _goes_beyond(start, least, most) and not _goes_beyond(end, least, most):
             continue
-        bad_start, bad_end = _is_impossible(start), _is_impossible(end)
+        bad_start, bad_end = ((times < least) | (times > most) for times in (start, end))
+        if any(table is others for others in ranges):
+            bad_end &= (end > 0) | (end <= -IMPOSSIBLE_NS)
         count += int(np.count_nonzero(bad_start | bad_end))
         table["start"] = np.where(bad_start, np.where(bad_end, 0, end), start)
         table["end"] = np.where(bad_end, table["start"], end)
@@ -88,14 +171,9 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
         warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count))
 
 
-def _is_impossible(times: Int64) -> Bool:
-    # The smallest integer has no absolute value.
-    return (times >= IMPOSSIBLE_NS) | (times <= -IMPOSSIBLE_NS)
-
-
-def _goes_beyond(column: Int64, limit: int) -> bool:
-    """Whether any absolute value is ``limit`` or more."""
-    return bool(len(column)) and not -limit < int(column.min()) <= int(column.max()) < limit
+def _goes_beyond(column: Int64, least: int, most: int) -> bool:
+    """Whether any value is below ``least`` or above ``most``."""
+    return bool(len(column)) and not least <= int(column.min()) <= int(column.max()) <= most
 
 
 def repair_devices(

@@ -45,7 +45,7 @@ from aggregator.sources.kineto.system import (
     read_system,
 )
 from aggregator.sources.kineto.trace_json import TraceText
-from aggregator.sources.repair import repair_devices
+from aggregator.sources.repair import drop_repeated, possible_times, repair_devices
 from aggregator.system.resources import release_memory
 from aggregator.texts import say
 
@@ -93,18 +93,23 @@ def _read_one(path: Path, progress: Progress) -> Profile:
 
 
 def _assemble(path: Path, events: TraceEvents) -> Profile:
+    _drop_far(events)
     tables = events.tables
+    warnings: list[ProfileWarning] = []
+    work = [tables[kind] for kind in _WORK]
+    drop_repeated(work, tables["api"], [tables["ranges"], tables["python"]], warnings)
     start_ns = min(int(t["start"].min()) for t in tables.values() if len(t["start"]))
     for table in tables.values():
         table["start"] -= start_ns
         table["end"] -= start_ns
     end_ns = max(int(t["end"].max(initial=0)) for t in tables.values())
-    lanes, warnings = Lanes(events), _warnings(events)
-    repair_devices([tables[kind] for kind in _WORK], warnings)
+    lanes = Lanes(events)
+    warnings += _warnings(events)
+    repair_devices(work, warnings)
     strings, short = _strings(events)
     api = _api_calls(tables["api"], lanes)
     devices = read_devices(events)
-    work = _WorkColumns(api, lanes, np.array([d.device_id for d in devices], dtype=np.int64))
+    columns = _WorkColumns(api, lanes, np.array([d.device_id for d in devices], dtype=np.int64))
     shapes = complete_lists(
         events, [read_arguments(arguments) for arguments in events.shapes.values()]
     )
@@ -128,11 +133,11 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         start_end_ranges=Ranges(),
         marks=Marks(),
         api_calls=api,
-        kernels=_kernels(tables["kernels"], work, short),
-        copies=_memory(tables["copies"], work, strings),
-        sets=_memory(tables["sets"], work, strings),
-        syncs=DeviceWork(**work.of(tables["syncs"])),
-        waits=_waits(tables["syncs"], work),
+        kernels=_kernels(tables["kernels"], columns, short),
+        copies=_memory(tables["copies"], columns, strings),
+        sets=_memory(tables["sets"], columns, strings),
+        syncs=DeviceWork(**columns.of(tables["syncs"])),
+        waits=_waits(tables["syncs"], columns),
         collective_calls=_collective_calls(tables["kernels"]),
         node_names=_node_names(events),
         thread_names=lanes.names,
@@ -143,6 +148,16 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         records_memory=events.records_memory,
         warnings=warnings,
     )
+
+
+def _drop_far(events: TraceEvents) -> None:
+    """Leave out events that are far from all others: their times are none."""
+    least, most = possible_times([*events.tables.values()])
+    for kind, table in events.tables.items():
+        near = (table["start"] >= least) & (table["start"] <= most) & (table["end"] <= most)
+        if not near.all():
+            events.broken += int(np.count_nonzero(~near))
+            events.tables[kind] = {name: column[near] for name, column in table.items()}
 
 
 def _clear_missing_sizes(ranges: Ranges, shapes: list[Shapes]) -> None:

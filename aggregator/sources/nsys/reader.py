@@ -59,6 +59,7 @@ from aggregator.sources.nsys.windows import read_windows
 from aggregator.sources.repair import (
     RawTable,
     assign_host_graphs,
+    drop_repeated,
     fill_missing_processes,
     repair_devices,
     repair_reversed,
@@ -355,8 +356,9 @@ def _repair(
     starts = [table["start"] for table in tables]
     offset_ns = time_offset_ns(starts, read_session_start_ns(schema))
     shift_times(tables, offset_ns)
-    repair_times(tables, warnings)
+    repair_times([*raw.values()], warnings, (nvtx.ranges, nvtx.others))
     repair_reversed([*raw.values()], warnings)
+    drop_repeated(work, raw[names.API_CALLS], (nvtx.ranges, nvtx.others), warnings)
     assign_host_graphs(raw[names.GRAPHS], work)
     repair_devices(work, warnings)
     warn_of_graphs(raw[names.GRAPHS], warnings)

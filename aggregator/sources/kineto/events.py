@@ -16,7 +16,7 @@ from aggregator.kernels.names import demangle
 from aggregator.profile.arrays import Codes, concatenate_and_clear, narrow
 from aggregator.sources.kineto.arguments import Arguments, parameter_names
 from aggregator.sources.kineto.names import COPY_KINDS, MODULE_PREFIX, copy_name, thread_name
-from aggregator.sources.kineto.trace_json import Args, Event, TraceText, decode
+from aggregator.sources.kineto.trace_json import MEMORY_EVENT, Args, Event, TraceText, decode
 
 if TYPE_CHECKING:
     from aggregator.profile.arrays import Int32, Int64, Integers
@@ -43,6 +43,14 @@ _KINDS: Final = {
     "cuda_sync": "syncs",
 }
 """Table of each category of events; PyTorch before 1.12 capitalized the categories."""
+_REPEATING: Final = frozenset({"gpu_user_annotation", "trace", "overhead"})
+"""Categories of what other events say, too, and of what the profiler itself did."""
+_LINKS: Final = frozenset("stfM")
+"""Phases of arrows between events, whose numbers the events have, and of metadata."""
+_OF_THE_PROFILER: Final = frozenset(
+    {MEMORY_EVENT.decode(), "Iteration Start: PyTorch Profiler", "Record Window End"}
+)
+"""Points in time of the allocator, which are read elsewhere, and of the profiler itself."""
 _MAX_CALL: Final = (1 << 63) - 1
 _WRAPPER: Final = "autograd::engine::"
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
@@ -67,13 +75,14 @@ class TraceEvents:
     lanes: Codes[tuple[Any, Any]] = field(default_factory=Codes)
     # By pair of process and thread.
     thread_names: dict[tuple[Any, Any], str] = field(default_factory=dict)
-    # Number of complete events and counters of each category that is not read.
+    # Number of events of each category that is not read, though nothing else says the same.
     unused: Counter[str] = field(default_factory=Counter)
     broken: int = 0  # Number of events without a possible time, or without their other end.
     odd: Counter[str] = field(default_factory=Counter)  # Number of values not understood, by name.
     reversed: int = 0  # Number of events that ended before they began.
     header: dict[str, Any] = field(default_factory=dict)  # The keys of the trace beside its events.
     records_memory: bool = False  # Whether the trace holds allocations.
+    is_cut: bool = False  # Whether the file ends within the events.
 
 
 def read_events(text: TraceText, progress: Progress) -> TraceEvents:
@@ -119,17 +128,17 @@ class _Reader:
                 key, name = (event.pid, event.tid), thread_name(event.args.name)
                 known = self._events.thread_names.get(key, "")
                 self._events.thread_names[key] = max(known, name)
-            elif event.ph == "C":
+            elif event.ph not in _LINKS and event.name not in _OF_THE_PROFILER:
                 self._events.unused[event.cat or event.name or "(none)"] += 1
         for event in self._joined(halves) if halves else ():
             groups[event.cat].append(event)
         kinds: dict[str, list[Event]] = defaultdict(list)
         for category, chosen in groups.items():
             kind = _KINDS.get(category.lower())
-            if kind is None:
-                self._events.unused[category or "(none)"] += len(chosen)
-            else:
+            if kind is not None:
                 kinds[kind] += chosen
+            elif category.lower() not in _REPEATING:
+                self._events.unused[category or "(none)"] += len(chosen)
         return kinds
 
     def _joined(self, halves: list[Event]) -> Iterator[Event]:
@@ -172,6 +181,7 @@ class _Reader:
         self._events.broken += sum(map(len, self._begun.values()))
         self._events.header = self._text.header
         self._events.records_memory = self._text.records_memory
+        self._events.is_cut = self._text.is_cut
         return self._events
 
 

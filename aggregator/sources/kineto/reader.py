@@ -255,6 +255,9 @@ def _warnings(events: TraceEvents) -> list[ProfileWarning]:
             "did not record; every time on the GPU is unknown."
         )
         warnings.append(ProfileWarning("NO_GPU_WORK", text, len(events.tables["api"]["start"])))
+    if events.is_cut:
+        text = say("The file is cut off: what came after its last whole event is lost.")
+        warnings.append(ProfileWarning("CUT_FILE", text, 1))
     if events.unused:
         kinds = ", ".join(f"{count} {name}" for name, count in sorted(events.unused.items()))
         text = say("events of the trace are of kinds that are not used: {kinds}.", kinds=kinds)

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -39,6 +40,10 @@ _ESCAPE: Final = re.compile(
     rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+# What may follow the last whole event where a file was cut off.
+_CUT: Final = re.compile(rb"\s*(?:,\s*(?:\{|$)|\]\s*(?:,|$)|$)")
+_MOST_OBJECTS: Final = 64
+"""Ends of objects within an event that are tried as its end."""
 _MAX_END_BYTES: Final = 1 << 28
 """Limit on the text read to find the end of the list of events."""
 _END_COST_BYTES: Final = 1 << 16
@@ -104,12 +109,14 @@ class TraceText:
         path: The file.
         header: The keys of the trace beside its events; complete after the last block.
         records_memory: Whether it holds allocations; complete after the last block.
+        is_cut: Whether the file ends within its events; known after the last block.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.header: dict[str, Any] = {}
         self.records_memory = False
+        self.is_cut = False
 
     def check_head(self) -> None:
         """Check that the text begins like a trace.
@@ -122,15 +129,16 @@ class TraceText:
             self._head(file)
 
     def blocks(self) -> Iterator[bytes]:
-        """JSON arrays of whole events, in the order of the file.
+        """JSON arrays of whole events, in the order of the file; also of one that was cut off.
 
         Raises:
             UnsupportedProfileError: Not a trace of events.
-            CorruptProfileError: The text is incomplete or damaged.
+            CorruptProfileError: The text is damaged, or ends before its second event.
         """
         with _opened(self.path) as file:
             head, rest = self._head(file)
-            while block := _read(file, self.path):
+            has_events = False
+            while block := self._next(file):
                 # The part that was searched before has no boundary.
                 searched = max(len(rest) - _OVERLAP_BYTES, 0)
                 rest += block
@@ -139,15 +147,22 @@ class TraceText:
                     if not self.records_memory:
                         self.records_memory = rest.find(MEMORY_EVENT, 0, cut[0]) >= 0
                     yield b"[" + rest[: cut[0]] + b"]"
-                    rest = rest[cut[1] :]
+                    rest, has_events = rest[cut[1] :], True
                 elif len(rest) > MAX_EVENT_BYTES:
                     raise damaged(self.path, "an event has no end")
-            last, tail = self._end(rest, head)
-            self.header = tail
+            last, self.header = self._end(rest, head, may_be_cut=has_events)
             self.records_memory = self.records_memory or MEMORY_EVENT in last
             yield b"[" + last + b"]"
 
-    def _head(self, file: IO[bytes]) -> tuple[bytes, bytes]:
+    def _next(self, file: BufferedIOBase) -> bytes:
+        """The next part of the text; empty at its end, and where it cannot be unpacked further."""
+        try:
+            return _read(file, self.path)
+        except CorruptProfileError:
+            self.is_cut = True
+            return b""
+
+    def _head(self, file: BufferedIOBase) -> tuple[bytes, bytes]:
         """Text before the events, and the text of events that was read with it."""
         text = b""
         while len(text) < MAX_HEADER_BYTES:
@@ -170,7 +185,7 @@ class TraceText:
             return damaged(self.path, str(error))
         return not_a_trace(self.path)
 
-    def _end(self, rest: bytes, head: bytes) -> tuple[bytes, dict[str, Any]]:
+    def _end(self, rest: bytes, head: bytes, *, may_be_cut: bool) -> tuple[bytes, dict[str, Any]]:
         """The last events, and the keys of the trace before and after its events."""
         end = rest.rfind(b"]")
         left = _MAX_END_BYTES
@@ -184,7 +199,13 @@ class TraceText:
                     return rest[:end], header
             left -= len(head) + len(tail) + _END_COST_BYTES
             end = rest.rfind(b"]", 0, end)
-        raise damaged(self.path, "the list of events does not end")
+        cut = _last_boundary(rest, 0)
+        before, last = (rest[: cut[0]], rest[cut[1] :]) if cut else (b"", rest)
+        whole = _before_cut(last)
+        if whole is None or not (before or may_be_cut) or not _is_array(b"[" + before + b"]"):
+            raise damaged(self.path, "the list of events does not end")
+        self.is_cut = True
+        return b",".join(filter(None, (before, whole))), _object(head + b"]}") or {}
 
 
 _BAD_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -221,6 +242,20 @@ def _is_array(text: bytes) -> bool:
     return True
 
 
+def _before_cut(rest: bytes) -> bytes | None:
+    """The whole events at the end of a text that was cut off; None: it is damaged otherwise."""
+    if len(rest) > BLOCK_BYTES:
+        return None
+    end = len(rest)
+    for _ in range(_MOST_OBJECTS):
+        end = rest.rfind(b"}", 0, end)
+        if end < 0:
+            break
+        if _is_array(b"[" + rest[: end + 1] + b"]"):
+            return rest[: end + 1] if _CUT.match(rest, end + 1) else None
+    return b"" if rest.lstrip()[:1] in (b"{", b"") else None
+
+
 def _last_boundary(text: bytes, first: int) -> tuple[int, int] | None:
     """End of the last event before another one, and the start of that one; None: none found.
 
@@ -242,22 +277,29 @@ def _last_boundary(text: bytes, first: int) -> tuple[int, int] | None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
     try:
         with path.open("rb") as raw:
             is_gzip = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
-            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+            yield cast("BufferedIOBase", gzip.GzipFile(fileobj=raw)) if is_gzip else raw
     except OSError as error:
         reason = error.strerror or str(error)
         raise damaged(path, reason) from error
 
 
-def _read(file: IO[bytes], path: Path) -> bytes:
+def _read(file: BufferedIOBase, path: Path) -> bytes:
+    """Read up to a block; what was unpacked before an error is returned before it is raised."""
+    parts: list[bytes] = []
+    size = 0
     try:
-        return file.read(BLOCK_BYTES)
+        while size < BLOCK_BYTES and (part := file.read1(BLOCK_BYTES - size)):
+            parts.append(part)
+            size += len(part)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise damaged(path, str(error)) from error
+        if not parts:
+            raise damaged(path, str(error)) from error
+    return b"".join(parts)
 
 
 # Not strict: numbers may be in quotes.

@@ -11,6 +11,7 @@ from aggregator.correlate.work import call_key
 from aggregator.profile.arrays import Bool, Int32, Int64, dense_codes, ordered
 from aggregator.profile.profile import (
     ABSENT_RECORD,
+    ONE_OF_RANKS,
     Profile,
     ProfileWarning,
     SourceFormat,
@@ -31,11 +32,21 @@ def find_limits(profile: Profile, calls: Sequence[Int32]) -> None:
         profile: The profile.
         calls: Row of the API call that launched each kernel, copy, set and graph.
     """
+    _find_missing_ranks(profile)
     _find_missing_work(profile, calls)
     _find_partial_replays(profile, calls)
     if len(profile.waits):
         _find_wrong_waits(profile)
         _find_early_waits(profile, calls[0])
+
+
+def _find_missing_ranks(profile: Profile) -> None:
+    """Find that the job has more ranks than this one."""
+    if profile.job_ranks is not None and profile.job_ranks > 1:
+        text = say("The job has {count} ranks: this is one of them.", count=profile.job_ranks)
+        missing = profile.job_ranks - 1
+        warning = ProfileWarning(ONE_OF_RANKS, text, missing, missing / profile.job_ranks)
+        profile.warnings.append(warning)
 
 
 def _named(profile: Profile, *parts: str) -> Bool:

@@ -289,6 +289,8 @@ class ProfileWarning:
 
 MOVED_CLOCK = "GPU_CLOCK"
 """Code of the warning that the work of GPUs was moved, because their clock was behind."""
+ONE_OF_RANKS = "ONE_OF_RANKS"
+"""Code of the warning that the other ranks of a job are not in the capture of one."""
 LOST_RECORDS = frozenset({"LOST_EVENTS", "DROPPED_EVENTS", "INCOMPLETE_EVENTS", "NO_GPU_WORK"})
 """Codes of warnings that records are missing: a GPU that shows no work may have done some."""
 
@@ -355,6 +357,7 @@ class Profile:
     # JSON list of the element types of all arguments of each of ``shape_texts``; empty if unknown.
     shape_element_types: tuple[str, ...] = ()
     rank: int | None = None  # Number of the process in its job; None: unknown.
+    job_ranks: int | None = None  # Number of processes of the job; None: unknown.
     source_format: SourceFormat = SourceFormat.NSYS  # Format of the source, which hints refer to.
     records_memory: bool = False  # Whether the source holds allocations of GPU memory.
     counters: tuple[Counter, ...] = ()  # Samples of GPUs.

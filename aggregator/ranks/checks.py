@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +15,7 @@ from aggregator.profile.profile import ProfileWarning
 from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, Clock, runs_beside_others
 from aggregator.ranks.file_names import ranks_in_name
 from aggregator.ranks.rank_database import RankDatabase
+from aggregator.system.untrusted_json import read_count
 from aggregator.texts import say
 
 
@@ -187,14 +189,20 @@ def without_collectives(ranks: dict[int, int]) -> list[ProfileWarning]:
     return _warning("RANKS_WITHOUT_COLLECTIVES", text, silent if len(silent) < len(ranks) else [])
 
 
+_MOST_RANKS = 1 << 20
+
+
 def _missing(databases: list[RankDatabase]) -> list[ProfileWarning]:
     present = {rank for database in databases for rank in database.new_ranks}
-    missing = sorted(set(range(max(present) + 1)) - present)
+    recorded = (read_count(database.meta.get("job_ranks", "")) or 0 for database in databases)
+    whole = max(max(present) + 1, min(max(recorded), _MOST_RANKS))
+    missing = sorted(set(range(whole)) - present)
     text = say(
         "Ranks are missing: {ranks}; the others may have waited longer than is shown.",
         ranks=_listed(missing),
     )
-    return _warning("MISSING_RANKS", text, missing)
+    found = _warning("MISSING_RANKS", text, missing)
+    return [replace(warning, share=len(missing) / whole) for warning in found]
 
 
 def _unlike(databases: list[RankDatabase]) -> list[ProfileWarning]:

@@ -10,6 +10,7 @@ import numpy as np
 from aggregator.correlate.op_table import op_id_of, type_numbers, unique_op_id
 from aggregator.dldb.writer import Table
 from aggregator.importing.imported import TC_UNASSOCIATED
+from aggregator.profile.profile import ONE_OF_RANKS
 from aggregator.ranks.rank_database import RankDatabase
 
 DISTINCT_TABLES = (
@@ -125,6 +126,8 @@ def _warnings(databases: list[RankDatabase]) -> Table:
     found: dict[tuple[str, str], list[_Row]] = {}
     for database in databases:
         for row in database.rows("warnings"):
+            if row["code"] == ONE_OF_RANKS:
+                continue  # The join says which ranks are missing.
             found.setdefault((row["code"], row["message"]), []).append(row)
     return as_table("warnings", [_joined_warning(rows) for rows in found.values()])
 

@@ -83,6 +83,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
             "are_ranks": "1" if data.rollup.are_ranks else "0",
             "is_part_of_job": "1" if is_part else "0",
             "job_rank": "" if data.profile.rank is None else str(data.profile.rank),
+            "job_ranks": str(data.profile.job_ranks or ""),
         }
         | _reference(data.profile.reference)
         | _recorded(data.profile.recorded_part)

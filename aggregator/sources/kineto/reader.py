@@ -38,6 +38,7 @@ from aggregator.sources.kineto.ranges import build_ranges
 from aggregator.sources.kineto.row_order import sort_events
 from aggregator.sources.kineto.system import (
     Lanes,
+    job_ranks,
     process_of_work,
     rank_number,
     read_devices,
@@ -144,6 +145,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         system=read_system(events.header),
         session=read_session(events.header, start_ns),
         rank=rank_number(events.header),
+        job_ranks=job_ranks(events.header),
         source_format=SourceFormat.KINETO,
         records_memory=events.records_memory,
         warnings=warnings,

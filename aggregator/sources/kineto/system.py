@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SINCE_1970_NS: Final = 10**18
 """A later time counts from 1970: it is in 2001 or later."""
+_MOST_RANKS: Final = 1 << 20
 _MAX_INT: Final = (1 << 63) - 1
 PID_SHIFT: Final = 24
 TID_LIMIT: Final = 1 << PID_SHIFT
@@ -95,6 +96,13 @@ def rank_number(header: dict[str, Any]) -> int | None:
     info = header.get("distributedInfo")
     number = _int(info, "rank") if isinstance(info, dict) else None
     return number if number is not None and number >= 0 else None
+
+
+def job_ranks(header: dict[str, Any]) -> int | None:
+    """Number of the processes of the job; None: not recorded."""
+    info = header.get("distributedInfo")
+    number = _int(info, "world_size") if isinstance(info, dict) else None
+    return number if number is not None and 0 < number <= _MOST_RANKS else None
 
 
 class Lanes:

@@ -7,8 +7,9 @@ DLProf's own detectors are in ``aggregator.advice.dlprof``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.advice import (
     batch_size,
@@ -54,6 +55,7 @@ from aggregator.advice.finding import (
     Unknown,
 )
 from aggregator.advice.verdict import duration_text
+from aggregator.profile.limits import LIMITS, BoundKind, LimitCode, bounds_of
 from aggregator.texts import Text, say
 
 
@@ -120,6 +122,7 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     single = facts.steps.is_single
     asked = [module for module in ADVISERS if not single or module.NAME not in _OF_STEPS]
     answers = [adviser.advise(facts) for adviser in asked]
+    answers = [_within_limits(facts, answer) for answer in answers]
     rated = [_rated(facts, answer) for answer in answers if isinstance(answer, Finding)]
     found = {finding.advice: finding for finding in rated if _matters(facts, finding)}
     kept = [
@@ -131,6 +134,37 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     if single:
         kept = [_of_working_time(finding) for finding in kept]
     return kept, [answer for answer in answers if isinstance(answer, Unknown)]
+
+
+_RESTS_ON: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_OF_STEPS - {late_ranks.NAME}, "gpu_idle"),
+    **dict.fromkeys((late_ranks.NAME, imbalanced_gpus.NAME), "rank_waiting"),
+    **dict.fromkeys((unoverlapped_copies.NAME, exposed_communication.NAME), "gpu_busy"),
+    unused_gpus.NAME: "kernels",
+}
+"""The figure that advice rests on; other advice is about shares of the time of kernels."""
+
+
+def _within_limits(facts: Facts, answer: Answer) -> Answer:
+    """Lower a finding whose figure a fault of the capture makes a bound, or open the question.
+
+    How a capture was made, such as under a profiler only, is judged by what is said of gains, and
+    lost records have made its steps uncertain.
+    """
+    if not isinstance(answer, Finding):
+        return answer
+    faults = {code for code in facts.limits if LIMITS[code].is_fault} - {LimitCode.LOST_RECORDS}
+    bound = bounds_of(faults).get(_RESTS_ON.get(answer.advice, "gpu_time"))
+    if bound is None:
+        return answer
+    kind = LIMITS[bound.limits[0]]
+    if bound.kind is BoundKind.UNKNOWN:
+        text = say("It rests on what the capture does not show. {effect}", effect=kind.effect)
+        return Unknown(answer.advice, text, kind.recommendation)
+    needs = kind.recommendation
+    if answer.needs is not None:
+        needs = say("{first}. {second}", first=needs, second=answer.needs)
+    return replace(answer, certainty=answer.certainty.downgraded, needs=needs)
 
 
 def _of_working_time(finding: Finding) -> Finding:

@@ -20,6 +20,7 @@ from aggregator.events.steps import typical_step
 from aggregator.events.window import Steps
 from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
+from aggregator.profile.limits import LimitCode
 from aggregator.profile.profile import SourceFormat
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import Select, work_at
@@ -136,6 +137,7 @@ class Facts:
     source_format: str = ""  # Format of the profile; empty if unknown, in older databases.
     # How long each rank waited; empty if this is unknown for any of them.
     rank_waits: tuple[RankWait, ...] = ()
+    limits: frozenset[LimitCode] = frozenset()  # What the capture does not allow to be said.
     rank_gains: RankGains | None = None  # None: the ranks cannot be compared.
     # Whether the steps are certain: nothing of them was lost, and the key node is no guess.
     is_sure_of_steps: bool = True

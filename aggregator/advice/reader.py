@@ -72,6 +72,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         source_format=str(meta.get("source_format", "")),
         is_sure_of_steps=meta.get("key_node_confidence") not in _UNCERTAIN
         and not (store.lost_records or several),
+        limits=store.limits,
         rank_waits=_rank_waits(store, aggr, steps),
         has_several_loops=several,
         replayed=_replayed(store, aggr, steps, len(work)),

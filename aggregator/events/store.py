@@ -26,6 +26,7 @@ from aggregator.events.model import (
 )
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64, distinct
+from aggregator.profile.limits import OF_WARNING, LimitCode
 from aggregator.profile.profile import LOST_RECORDS, MOVED_CLOCK
 from aggregator.system.untrusted_json import read_json
 
@@ -196,6 +197,11 @@ class EventStore:
     def lost_records(self) -> bool:
         """Whether the recorder lost work of the GPU: what is not there may have happened."""
         return not LOST_RECORDS.isdisjoint(self._warning_codes)
+
+    @property
+    def limits(self) -> frozenset[LimitCode]:
+        """The limits of the capture that the import found."""
+        return frozenset(OF_WARNING[code] for code in self._warning_codes if code in OF_WARNING)
 
     @cached_property
     def is_clock_moved(self) -> bool:

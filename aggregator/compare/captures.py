@@ -28,6 +28,7 @@ from aggregator.events.model import LOADER_TYPES
 from aggregator.events.window import read_bare_step
 from aggregator.kernels.traits import kernel_traits
 from aggregator.metrics.owners import Ownership
+from aggregator.profile.limits import LimitCode
 from aggregator.texts import say
 
 _RANK: Final = re.compile(r"^/rank_\d+(?=/)")
@@ -45,6 +46,7 @@ class CaptureData:
     kernels: dict[int, frozenset[str]]  # Full names of the kernels of each op, by row.
     facts: dict[str, str]  # The set-up; what was not recorded is missing.
     domains: tuple[str, ...] = ()  # Custom NVTX domains, by name.
+    limits: frozenset[LimitCode] = frozenset()  # What was found that it does not allow to be said.
     started_ns: int | None = None  # Start of the capture, UTC; None: not recorded. Unit: ns.
     # Time of the kernels that the iterations launched, without communication. None if it is
     # unknown, and for steps: a step ends only when its kernels have ended.
@@ -110,6 +112,7 @@ def read_capture(
             connection, meta, ownership.devices, ((name, time_ns) for _, name, time_ns in kernels)
         ),
         domains=tuple(str(row[0]) for row in domains),
+        limits=stored_events(connection).limits,
         launched_ns=_launched_ns(kernels) if iterations is None and steps is None else None,
         started_ns=_started_ns(str(meta.get("session_start_utc_ns", ""))),
         is_storable=iterations is None and not is_stored,

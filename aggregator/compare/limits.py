@@ -10,6 +10,7 @@ from typing import Final
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.result import Match, Row
 from aggregator.events.model import LOADER_TYPES
+from aggregator.profile.limits import FIGURES, LIMITS, LimitCode, bounds_of
 from aggregator.texts import Text, say
 
 _LEAST_COMMON: Final = Fraction(1, 5)
@@ -32,6 +33,7 @@ def limits(
     notes = (
         _modes(base, new),
         *_ahead((*base, *new)),
+        _of_captures(base, new),
         *_unprofiled(base, new),
         _ops(rows),
         _key_nodes(base, new),
@@ -68,6 +70,25 @@ def _ahead(captures: Sequence[CaptureData]) -> list[Text]:
         if data.launched_ns is not None
         and data.launched_ns > _AHEAD * data.capture.devices * int(data.capture.lengths_ns.sum())
     ]
+
+
+def _of_captures(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> Text | None:
+    """What the captures of one side do not allow to be said, and those of the other do."""
+    sides = [{code for data in side for code in data.limits} for side in (base, new)]
+    touched = bounds_of(sides[0] ^ sides[1])
+    if not touched:
+        return None
+    lists = [
+        ", ".join(LIMITS[code].title for code in LimitCode if code in side) or say("none")
+        for side in sides
+    ]
+    return say(
+        "The captures have other limits ({base} and {new}): differences may come from what was "
+        "recorded in {figures}.",
+        base=lists[0],
+        new=lists[1],
+        figures=", ".join(FIGURES[name].title for name in touched),
+    )
 
 
 def _unprofiled(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> list[Text]:

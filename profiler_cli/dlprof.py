@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 SUBCOMMANDS: Final = {
     "advise": "profiler_cli.commands.advise:run_advise",
     "compare": "profiler_cli.commands.compare:run_compare",
+    "doctor": "profiler_cli.commands.doctor:run_doctor",
     "export": "profiler_cli.commands.export:run_export",
     "history": "profiler_cli.commands.history:run_history",
     "mcp": "profiler_cli.commands.mcp:run_mcp",

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.events.steps import MIN_STEPS
+from aggregator.profile.limits import LimitCode
 from aggregator.system.untrusted_json import read_json
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
 from aggregator.tables.gpu_time import split_the_step
+from aggregator.tables.limits import read_limits
 from aggregator.tables.verdict import read_verdict
 
 MOST_OPS: Final = 10
@@ -39,7 +41,12 @@ def read_first_screen(data: AggregationData) -> dict[str, Any]:
         "names": _names(ops),
         "verdict": {"text": verdict.sentence, "finding": verdict.advice},
         "findings": [_finding(row) for row in found],
-        "limits": [],
+        "limits": [
+            {"code": limit.code, "text": limit.sentence.rstrip("."), "figures": limit.touches}
+            for limit in read_limits(data).limits
+            # The step says by itself that it is one under the profiler.
+            if limit.code is not LimitCode.PROFILED_SPEED
+        ],
         "top_ops": _top_ops(ops, summary),
     }
 

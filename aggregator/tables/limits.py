@@ -24,6 +24,8 @@ from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.texts import say
 
 _VIEW: Final = "view_warnings"
+_COUNTED: Final = ("CUDA ", "API ")
+"""Messages begin with what was counted: in small letters, or with a name."""
 _NOT_SOUGHT: Final = say(
     "The version that wrote this database looked for some limits only: import the profile again"
 )
@@ -144,7 +146,7 @@ def _limit(
 def _sentence(message: str, count: int, share_pct: float | None) -> str:
     """Put the count before a message that begins with what was counted."""
     text: Any = message
-    if not message[:1].islower():
+    if not message[:1].islower() and not message.startswith(_COUNTED):
         return message
     if share_pct is None:
         return say("{count} {message}", count=f"{count:,}", message=text)

@@ -29,6 +29,7 @@ from aggregator.tables.declared.iterations import AGGREGATIONS, ITERATIONS
 from aggregator.tables.declared.profile import profile_details, profile_item
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.first_screen import read_gpu_time, read_step
+from aggregator.tables.limits import read_limits
 from aggregator.tables.request import check_parameters, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, iter_rows
@@ -95,6 +96,7 @@ def summarize(scope: Scope) -> Answer:
     data = scope.data
     found = data.read_object(PERFORMANCE_SUMMARY)
     summary, step = known_values(found), read_step(found)
+    limits = read_limits(data)
     advice = [
         {name: row[name] for name in ("advice", "severity", "gain_ns", "gain_pct", "problem")}
         for row in data.rows(ADVICE, {"status__in": "found"}, limit=5)
@@ -105,6 +107,11 @@ def summarize(scope: Scope) -> Answer:
         "summary": summary,
         "gpu": read_gpu_time(data, step),
         "advice": advice,
+        "limits": [
+            {"code": limit.code, "text": limit.sentence, "effect": limit.effect}
+            for limit in limits.limits
+        ],
+        "bounds": {name: bound.bound for name, bound in limits.bounds.items()},
         "link": scope.link("dashboard"),
     }
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.dldb.guarded import few_rows, time_limit_s
-from aggregator.dldb.reader import Dldb, damaged, open_database
+from aggregator.dldb.reader import damaged
 from aggregator.system.plain_text import escape_control_characters, on_one_line
-from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.commands.databases import chosen_aggregation, open_any
 from profiler_cli.console import EXIT_DONE
-from profiler_cli.options.parser import SubcommandParser, rank_files
+from profiler_cli.options.parser import SubcommandParser
 
 _FINDINGS: Final = 3
 _TRIALS: Final = 3
@@ -55,7 +55,7 @@ def run_show(words: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(words))
     with ExitStack() as stack:
-        database = _open(options.file, stack)
+        database = open_any(options.file, stack)
         path = database.path
         try:
             query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
@@ -91,23 +91,6 @@ def _without_texts(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _open(name: str, stack: ExitStack) -> Dldb:
-    """Open a database, or import what the name stands for into a temporary one."""
-    from aggregator.pipeline import open_or_import  # noqa: PLC0415 - slow to load
-
-    sources = rank_files(name)
-    if len(sources) == 1:
-        return open_or_import(sources[0], stack)
-    from aggregator.options import ImportOptions  # noqa: PLC0415
-    from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415
-    from aggregator.system.progress import NullProgress  # noqa: PLC0415
-    from aggregator.system.temporary_files import temporary_folder  # noqa: PLC0415
-
-    target = stack.enter_context(temporary_folder("dlprof-import")) / "dlprof_dldb.sqlite"
-    import_ranks(ImportOptions(sources[0], target), sources, NullProgress(), None)
-    return open_database(target)
-
-
 def _read(path: Path, aggr: int, domain: str) -> dict[str, Any]:
     from aggregator.answers.trials import read_trials, remembered_text  # noqa: PLC0415
     from aggregator.system.replies import to_plain  # noqa: PLC0415
@@ -131,7 +114,7 @@ def _text(document: Mapping[str, Any]) -> list[str]:
     lines = [*_wrapped(f"{document['verdict']['text']}."), "", *_step_lines(document), ""]
     gpu = document["gpu"]
     if gpu["parts"]:
-        lines += [f"GPU busy {gpu['busy_pct']:.1f} %, idle {gpu['idle_pct']:.1f} % of the step"]
+        lines += [f"{_busy(document)} of the step"]
         lines += [
             f"  {part['name']:<22} {part['pct']:5.1f} % {_ms(part['ns']):>12}  "
             + "#" * round(part["pct"] / 100 * _BAR)
@@ -154,10 +137,24 @@ def _text(document: Mapping[str, Any]) -> list[str]:
         lines += _wrapped(f"Tried {trial['text']}.")
     if document["trials"]:
         lines.append("")
-    lines += [f"Limit of the capture: {limit['text']}." for limit in document["limits"]]
+    for limit in document["limits"]:
+        lines += _wrapped(f"Limit of the capture: {limit['text']}.")
     while lines and not lines[-1]:
         lines.pop()
     return lines
+
+
+def _busy(document: Mapping[str, Any]) -> str:
+    """Busy and idle time, with what the limits of the capture make of them."""
+    from aggregator.profile.limits import LimitCode, bounds_of  # noqa: PLC0415 - slow to load
+
+    bounds = bounds_of({LimitCode(limit["code"]) for limit in document["limits"]})
+    signs = {"at_least": ">= ", "at_most": "<= ", "unknown": "perhaps "}
+    busy, idle = (
+        f"{signs[bounds[name].kind] if name in bounds else ''}{document['gpu'][key]:.1f} %"
+        for name, key in (("gpu_busy", "busy_pct"), ("gpu_idle", "idle_pct"))
+    )
+    return f"GPU busy {busy}, idle {idle}"
 
 
 def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -212,7 +209,7 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
     lines = [f"**{_escaped(document['verdict']['text'])}.**", ""]
     lines += [_escaped(line) for line in _step_lines(document)]
     if gpu["parts"]:
-        lines += ["", f"GPU busy {gpu['busy_pct']:.1f} %, idle {gpu['idle_pct']:.1f} %", ""]
+        lines += ["", _busy(document), ""]
         lines += ["| part | share | per step |", "|---|---:|---:|"]
         lines += [
             f"| {part['name']} | {part['pct']:.1f} % | {_ms(part['ns'])} |" for part in gpu["parts"]
@@ -225,6 +222,7 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
         lines.append(f"| {text} | {saving} | {advice} |")
     if document["trials"]:
         lines += ["", *(f"Tried {_escaped(one['text'])}." for one in document["trials"][:_TRIALS])]
+    lines += [f"Limit of the capture: {_escaped(one['text'])}." for one in document["limits"]]
     if document["top_ops"]:
         lines += ["", "| op | GPU time per step | share |", "|---|---:|---:|"]
         lines += [

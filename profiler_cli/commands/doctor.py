@@ -1,0 +1,135 @@
+"""``dlprof doctor``: what a capture does not allow to be said; the exit code says whether anything.
+
+Any file is taken: a database, or a profile, which is imported into a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.dldb.guarded import few_rows, time_limit_s
+from aggregator.dldb.reader import damaged
+from aggregator.errors import DlprofError, UsageError
+from aggregator.system.plain_text import escape_control_characters, on_one_line
+from profiler_cli.commands.databases import chosen_aggregation, open_any
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+
+EXIT_LIMITED: Final = 10
+EXIT_UNREADABLE: Final = 4
+_WIDTH: Final = 100
+_SIGNS: Final = {"at_least": "at least as shown", "at_most": "at most as shown"}
+_EPILOG: Final = (
+    "Exit codes: 0 no fault was found; 10 the capture lacks or contradicts something; 2 usage; "
+    "4 the file cannot be read. How a capture was made (graphs recorded whole, some of the ranks, "
+    "no step without profiling) is shown and no fault."
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof doctor",
+        description="Show what a capture lacks or contradicts, and which figures that touches.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "file", metavar="FILE", help="a DLProf database, or whatever --database takes"
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    return parser
+
+
+def run_doctor(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``doctor`` and return its exit code.
+
+    Raises:
+        UsageError: The arguments are wrong.
+    """
+    options = _parser().parse_args(list(words))
+    try:
+        document = _read(options.file)
+    except UsageError:
+        raise
+    except DlprofError as error:
+        document = {"is_readable": False, "code": error.code, "message": error.message}
+        document["hint"] = error.hint
+    if options.json:
+        print(json.dumps(document, indent=2))
+    else:
+        print(escape_control_characters("\n".join(_text(document))))
+    if not document["is_readable"]:
+        return EXIT_UNREADABLE
+    return EXIT_LIMITED if document["fault_count"] else EXIT_DONE
+
+
+def _read(name: str) -> dict[str, Any]:
+    from aggregator.system.replies import to_plain  # noqa: PLC0415 - slow to load
+    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415
+    from aggregator.tables.connection import opened  # noqa: PLC0415
+    from aggregator.tables.limits import read_limits  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        database = open_any(name, stack)
+        path: Path = database.path
+        try:
+            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
+            numbers = [int(row[0]) for row in few_rows(database.connection.execute(query))]
+            aggr = chosen_aggregation(numbers, None)
+            query = "SELECT domain_name FROM view_domains LIMIT 1"
+            domain = str(few_rows(database.connection.execute(query))[0][0])
+            database.close()
+            with opened(path, time_limit_s=time_limit_s(path)) as shown:
+                data = AggregationData(shown, {"aggr_id": aggr, "domain": domain})
+                found: dict[str, Any] = to_plain(read_limits(data))
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
+            raise damaged(path, error) from error
+    return {"is_readable": True, **found}
+
+
+def _text(document: Mapping[str, Any]) -> list[str]:
+    if not document["is_readable"]:
+        return [*_wrapped(document["message"], ""), *_wrapped(document["hint"] or "", "")]
+    lines = []
+    if not document["is_complete"]:
+        lines += [*_wrapped(f"{document['reason']}.", ""), ""]
+    for number, limit in enumerate(document["limits"], start=1):
+        lines += _limit_lines(number, limit)
+    if not document["limits"]:
+        return [*lines, "No limit of the capture was found."]
+    touched = [f"{_bound_text(bound)}" for bound in document["bounds"].values()]
+    if touched:
+        lines += ["Figures that they touch", *(f"  {line}" for line in touched)]
+    return lines
+
+
+def _limit_lines(number: int, limit: Mapping[str, Any]) -> Iterator[str]:
+    kind = "fault" if limit["is_fault"] else "property"
+    yield from _wrapped(f"{number}. {limit['title']} ({limit['code']}, {kind}):", "   ")
+    yield from (f"   {line}" for line in _wrapped(limit["sentence"], ""))
+    for label, text in (
+        ("Example", limit["example"]),
+        ("So", limit["effect"]),
+        ("Do", limit["recommendation"]),
+    ):
+        if text:
+            yield from (f"   {line}" for line in _wrapped(f"{label}: {text}", ""))
+    yield ""
+
+
+def _bound_text(bound: Mapping[str, Any]) -> str:
+    sign = _SIGNS.get(bound["bound"], "unknown")
+    return f"{bound['title']}: {sign} ({', '.join(bound['limits'])})"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        on_one_line(text), _WIDTH, subsequent_indent=indent, break_long_words=False
+    )

@@ -58,21 +58,22 @@ def drop_repeated(
     """Keep one of rows that are equal in all columns: a file that was joined to itself.
 
     Two calls never have the same number, so equal rows of work and calls are one event. Nothing
-    numbers ranges: equal ones are one if the file repeats calls, too.
+    numbers ranges and some calls: equal ones are one if the file repeats others, too.
     """
     rows = sum(len(table["start"]) for table in (*work, calls))
     of_work = sum(_drop_repeated(table) for table in work)
     of_calls = _drop_repeated(calls)
     if not of_work + of_calls:
         return
-    for table in ranges if of_calls else ():
-        _drop_repeated(table)
+    for table in (calls, *ranges) if of_calls else ():
+        removed = _drop_repeated(table, needs_number=False)
+        of_calls += removed if table is calls else 0
     text = say("records of work and calls are in the file more than once; they are counted once.")
     count = of_work + of_calls
     warnings.append(ProfileWarning("REPEATED_ROWS", text, count, count / rows))
 
 
-def _drop_repeated(table: RawTable) -> int:
+def _drop_repeated(table: RawTable, *, needs_number: bool = True) -> int:
     """Remove all but one of equal rows; return how many were removed."""
     start = table["start"]
     order = sorting(start)
@@ -88,7 +89,7 @@ def _drop_repeated(table: RawTable) -> int:
     for key in keys:
         same &= key[among[1:]] == key[among[:-1]]
     for name in ("corr", "correlation"):
-        if name in table:
+        if needs_number and name in table:
             same &= table[name][rows[among[1:]]] >= 0
     gone = rows[among[1:]][same]
     if len(gone):

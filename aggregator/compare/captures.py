@@ -12,6 +12,7 @@ from typing import Final
 
 from aggregator.compare.facts import read_facts
 from aggregator.compare.matching import Op
+from aggregator.compare.ranks import RankTimes, read_rank_times
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
 from aggregator.dldb.event_reader import EventRows, stored_events
@@ -51,6 +52,7 @@ class CaptureData:
     # Time of the kernels that the iterations launched, without communication. None if it is
     # unknown, and for steps: a step ends only when its kernels have ended.
     launched_ns: int | None = None
+    ranks: tuple[RankTimes, ...] = ()  # Of a job of several ranks; empty: one, or unknown.
     is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 
 
@@ -97,10 +99,12 @@ def read_capture(
         has_steps=steps is not None,
         unprofiled_ns=read_bare_step(stored_events(connection), number),
         is_given=not meta.get("bare_step_ns"),
+        numbers=ownership.numbers,
     )
     rows = connection.execute("SELECT name FROM range_names ORDER BY id")
     domains = connection.execute("SELECT name FROM domains WHERE id > 1 ORDER BY name")
     kernels = _kernels(connection, number)
+    store = stored_events(connection)
     return CaptureData(
         capture=capture,
         mode=str(meta.get("mode", "")),
@@ -115,6 +119,7 @@ def read_capture(
         limits=stored_events(connection).limits,
         launched_ns=_launched_ns(kernels) if iterations is None and steps is None else None,
         started_ns=_started_ns(str(meta.get("session_start_utc_ns", ""))),
+        ranks=read_rank_times(store, number, ownership.numbers),
         is_storable=iterations is None and not is_stored,
     )
 

@@ -14,6 +14,7 @@ from aggregator.compare.captures import CaptureData
 from aggregator.compare.headline import headline
 from aggregator.compare.limits import limits, without_loop
 from aggregator.compare.matching import Op, Target, Targets, match_ops
+from aggregator.compare.ranks import slow_rank
 from aggregator.compare.result import (
     Change,
     Comparison,
@@ -23,7 +24,7 @@ from aggregator.compare.result import (
     Side,
     Verdict,
 )
-from aggregator.compare.setup import differences
+from aggregator.compare.setup import batch_sizes, differences
 from aggregator.compare.statistics import SAME_PCT, RowVerdicts, Unit, judge_rows, judge_step
 from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES, LAUNCHING, UNKNOWN
 from aggregator.metrics.ownership_host import FIRST_CALL, REASONS
@@ -84,6 +85,8 @@ def compare(
     if uncut:  # other work may be in what counts as a step
         judgement = Judgement(Verdict.CANNOT_TELL)
         judgements = [judgement] * len(judgements)
+    else:
+        judgements = _of_whole_ops(cells, times, judgements, is_one_capture=is_one_capture)
     rows = _rows(cells, times, judgements, _changed_kernels(base, new, targets))
     order = sorted(
         range(len(rows)),
@@ -100,7 +103,14 @@ def compare(
         headline="",
         notes=limits(base, new, rows),
     )
-    return headline(comparison, uncut)
+    slow = slow_rank(
+        [data.ranks for data in base],
+        [data.ranks for data in new],
+        float(comparison.base.step_ns),
+        float(comparison.difference_ns),
+    )
+    samples = batch_sizes(base, new)
+    return headline(comparison, uncut, slow=slow, batch=samples, is_one_capture=is_one_capture)
 
 
 def _all_ops(captures: Sequence[CaptureData]) -> list[Op]:
@@ -226,6 +236,41 @@ def _judgements(doubts: RowVerdicts, is_within_a_tick: Sequence[bool]) -> list[J
             strict=True,
         )
     ]
+
+
+def _of_whole_ops(
+    cells: list[_Cells],
+    times: tuple[_Times, _Times],
+    judgements: list[Judgement],
+    *,
+    is_one_capture: bool,
+) -> list[Judgement]:
+    """The judgements of rows, whose verdict is that of all GPU time of their op.
+
+    Work that moves between classes, such as to Tensor Cores, makes no op slower.
+    """
+    rows: dict[Target, list[int]] = {}
+    for number, cell in enumerate(cells):
+        if cell.kind < BUSY_CLASSES and cell.target.op:
+            rows.setdefault(cell.target, []).append(number)
+    groups = [numbers for numbers in rows.values() if len(numbers) > 1]
+    if not groups:
+        return judgements
+    sides = [
+        [
+            np.stack([part[:, numbers].sum(axis=1) for numbers in groups], axis=1)
+            for part in side.samples
+        ]
+        for side in times
+    ]
+    is_device = np.ones(len(groups), dtype=bool)
+    found = judge_rows(sides[0], sides[1], is_device, is_one_capture=is_one_capture).verdicts
+    result = list(judgements)
+    for numbers, verdict in zip(groups, found, strict=True):
+        for number in numbers:
+            if result[number].verdict in (Verdict.FASTER, Verdict.SLOWER):
+                result[number] = replace(result[number], verdict=verdict)
+    return result
 
 
 def _tick_ns(captures: Sequence[CaptureData]) -> int:

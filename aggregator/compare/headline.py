@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from statistics import median
 from typing import Any, Final
 
+from aggregator.advice.verdict import duration_text
 from aggregator.compare.facts import MINOR
+from aggregator.compare.picture import module_tree
+from aggregator.compare.ranks import SlowRank
 from aggregator.compare.result import Change, Comparison, Judgement, Setting, Verdict
+from aggregator.metrics.ownership import CLASSES, COMMUNICATION
 from aggregator.texts import Text, say
 
+_MODULE_SHARE: Final = Fraction(4, 5)
+"""A module that holds more of a change than this is named."""
+_START_UP_RATIO: Final = 3.0
+"""A step of one range is start-up or a stall if it takes longer than this times the common ones."""
+_UNEXPLAINED: Final = Fraction(1, 5)
 _LEAST_SHARE: Final = Fraction(1, 4)
 """Causes with less than this share of the largest change are not named."""
 _MOST_CAUSES: Final = 3
@@ -18,16 +28,39 @@ _MOST_SETTINGS: Final = 2
 _MOST_LETTERS: Final = 40
 
 
-def headline(comparison: Comparison, without_loop: Sequence[str] = ()) -> Comparison:
+def headline(
+    comparison: Comparison,
+    without_loop: Sequence[str] = (),
+    *,
+    slow: SlowRank | None = None,
+    batch: tuple[int, int] | None = None,
+    is_one_capture: bool = False,
+) -> Comparison:
     """The comparison with its first line.
 
     Args:
         comparison: What was found.
         without_loop: Captures that have no steps whose length could be compared.
+        slow: The rank that makes the new side slower; None: there is none.
+        batch: Samples of a step of both sides; None: the same, or unknown.
+        is_one_capture: Both sides are parts of the same run.
     """
-    sentences = [_shares(comparison, without_loop) if without_loop else _step(comparison)]
-    if not without_loop and comparison.is_unprofiled:
-        sentences.insert(0, _unprofiled(comparison))
+    if without_loop:
+        sentences: list[str] = [_shares(comparison, without_loop)]
+    else:
+        sentences = [_unprofiled(comparison)] if comparison.is_unprofiled else []
+        sentences += [
+            text
+            for text in (
+                _start_up(comparison) if is_one_capture else None,
+                _step(comparison),
+                None if batch is None else _per_sample(comparison, *batch),
+                None if slow is None else slow.sentence,
+                _changes(comparison, slow),
+                None if slow is not None else _module(comparison),
+            )
+            if text is not None
+        ]
     settings = [row for row in comparison.setup if row.base and row.new and row.key not in MINOR]
     if settings:
         sentences.append(_settings(settings))
@@ -47,37 +80,160 @@ def _unprofiled(comparison: Comparison) -> Text:
 
 
 def _step(comparison: Comparison) -> Text:
-    base, new = comparison.base.step_ns, comparison.new.step_ns
+    base, new, judgement = comparison.base.step_ns, comparison.new.step_ns, comparison.judgement
     values = {
         "base": _ms(base),
         "new": _ms(new),
         "difference": _signed(comparison.difference_ns),
         "share": f"{float(comparison.difference_ns / base) * 100:+.1f}" if base else "?",
     }
-    causes = _causes(comparison.causes)
-    verdict = comparison.judgement.verdict
-    if verdict is Verdict.CANNOT_TELL:
+    if judgement.verdict is Verdict.CANNOT_TELL and _is_unconfirmed(judgement) and base:
+        return say(
+            "{share} % {verdict} ({base} -> {new} ms), not confirmed: one capture per side.",
+            share=f"{abs(float(comparison.difference_ns / base)) * 100:.1f}",
+            verdict=_faster_or_slower(comparison.difference_ns),
+            base=f"{float(base) / 1e6:.4g}",
+            new=f"{float(new) / 1e6:.4g}",
+        )
+    if judgement.verdict is Verdict.CANNOT_TELL:
         return say(
             "Cannot tell whether the step changed: as profiled, its mean goes {base} -> {new} ms "
-            "({difference} ms, {share} %){doubt}. Largest changes: {causes}.",
+            "({difference} ms, {share} %){doubt}.",
             **values,
-            doubt=_doubt(comparison.judgement),
-            causes=causes,
+            doubt=_doubt(judgement),
         )
-    if verdict is Verdict.SAME:
+    if judgement.verdict is Verdict.SAME:
         return say(
             "The step is the same within {within} %: as profiled, its mean goes {base} -> {new} ms "
             "({difference} ms, {share} %).",
             **values,
-            within=f"{comparison.judgement.within_pct or 0:.1f}",
+            within=f"{judgement.within_pct or 0:.1f}",
         )
     return say(
         "The step is {verdict}: as profiled, its mean goes {base} -> {new} ms ({difference} ms, "
-        "{share} %). What changed: {causes}.",
-        verdict=say("faster") if verdict is Verdict.FASTER else say("slower"),
+        "{share} %).",
+        verdict=_faster_or_slower(comparison.difference_ns),
         **values,
-        causes=causes,
     )
+
+
+def _is_unconfirmed(judgement: Judgement) -> bool:
+    """Whether only changes from run to run could explain the difference."""
+    interval = judgement.interval_ns
+    return (
+        not judgement.covers_runs and interval is not None and (interval[0] > 0 or interval[1] < 0)
+    )
+
+
+def _faster_or_slower(difference_ns: Fraction) -> Text:
+    return say("faster") if difference_ns < 0 else say("slower")
+
+
+def _per_sample(comparison: Comparison, base_count: int, new_count: int) -> Text:
+    """What a step takes for each sample, where a step has other numbers of them."""
+    base, new = comparison.base.step_ns / base_count, comparison.new.step_ns / new_count
+    change = float(new / base - 1) * 100 if base else 0.0
+    return say(
+        "Per sample (batch {base_count} -> {new_count}): {base} -> {new} ms, {share} % {verdict}.",
+        base_count=base_count,
+        new_count=new_count,
+        base=f"{float(base) / 1e6:.4g}",
+        new=f"{float(new) / 1e6:.4g}",
+        share=f"{abs(change):.1f}",
+        verdict=_faster_or_slower(new - base),
+    )
+
+
+def _start_up(comparison: Comparison) -> Text | None:
+    """Which long steps one range of a run has and the other has not, where they explain it."""
+    captures = (*comparison.base.captures, *comparison.new.captures)
+    if len(captures) != 2 or any(len(run.numbers) != len(run.lengths_ns) for run in captures):
+        return None
+    sides = [
+        dict(zip(run.numbers.tolist(), run.lengths_ns.tolist(), strict=True)) for run in captures
+    ]
+    common = sides[0].keys() & sides[1].keys()
+    if not common:
+        return None
+    usual = median(sides[0][number] for number in common)
+    extra = {
+        number: (length, is_new)
+        for is_new, side in enumerate(sides)
+        for number, length in side.items()
+        if number not in common and length > _START_UP_RATIO * usual
+    }
+    if not extra:
+        return None
+    means = [
+        Fraction(sum(length for number, length in side.items() if number not in extra), count)
+        for side in sides
+        if (count := len(side.keys() - extra.keys()))
+    ]
+    gap = abs(comparison.difference_ns)
+    if len(means) < 2 or abs(means[1] - means[0]) > _UNEXPLAINED * gap:
+        return None
+    worst = max(extra, key=lambda number: extra[number][0])
+    return say(
+        "Start-up or a stall, only in {side}: iteration {number} takes {long}. Without such "
+        "iterations ({count}) the mean step is {base} and {new} ms.",
+        side=say("the new range") if extra[worst][1] else say("the base"),
+        number=worst,
+        long=duration_text(extra[worst][0]),
+        count=len(extra),
+        base=_ms(means[0]),
+        new=_ms(means[1]),
+    )
+
+
+def _module(comparison: Comparison) -> Text | None:
+    """The deepest module that holds most of a change which no op alone holds."""
+    total = comparison.difference_ns
+    if not total:
+        return None
+    module, path, op_share = module_tree(comparison), "", Fraction()
+    while True:
+        part = max(
+            (part for part in module.parts.values()),
+            key=lambda part: (part.new_ns - part.base_ns) / total,
+            default=None,
+        )
+        if part is None:
+            break
+        op_share = (part.new_ns - part.base_ns) / total
+        if op_share <= _MODULE_SHARE or not part.parts:
+            break
+        module, path = part, f"{path}/{part.name}"
+    whole = comparison.base.step_ns
+    is_one_op = part is not None and not part.parts and op_share > _MODULE_SHARE
+    if not path or is_one_op or module.base_ns > _MODULE_SHARE * whole:
+        return None
+    return say(
+        "In {module}: {difference} of {total} ms.",
+        module=path,
+        difference=f"{float(module.new_ns - module.base_ns) / 1e6:+.2f}",
+        total=f"{float(total) / 1e6:+.2f}",
+    )
+
+
+def _changes(comparison: Comparison, slow: SlowRank | None) -> Text:
+    """The largest changes by cause, without what only waits for a slow rank."""
+    causes = list(comparison.causes)
+    if slow is not None:
+        causes = [
+            _without_waiting(cause, slow) if cause.name == CLASSES[COMMUNICATION] else cause
+            for cause in causes
+        ]
+    verdict = comparison.judgement.verdict
+    if verdict in (Verdict.FASTER, Verdict.SLOWER):
+        return say("What changed: {causes}.", causes=_causes(causes))
+    return say("Largest changes: {causes}.", causes=_causes(causes))
+
+
+def _without_waiting(cause: Change, slow: SlowRank) -> Change:
+    """Communication without what it waits longer for the slow rank; unknown: without a change."""
+    waited = cause.difference_ns if slow.absorbed_ns is None else Fraction(round(slow.absorbed_ns))
+    kept = cause.difference_ns - min(max(waited, Fraction()), max(cause.difference_ns, Fraction()))
+    return replace(cause, new_ns=cause.base_ns + kept)
 
 
 def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
@@ -129,7 +285,7 @@ def _listed(names: Sequence[str]) -> str:
 def _doubt(judgement: Judgement) -> str:
     if judgement.covers_runs or judgement.interval_ns is None:
         return ""
-    return say("; with one capture a side, changes from run to run are not in the interval")
+    return say("; with one capture per side, changes from run to run are not in the interval")
 
 
 def _causes(causes: Sequence[Change]) -> str:

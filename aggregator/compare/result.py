@@ -7,14 +7,14 @@ the classes and of the causes. Samples are float64, for statistics and charts on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import Int64, empty_i64
 
 Samples: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 """Times over the iterations of a capture, one array per capture. Unit: ns."""
@@ -74,6 +74,7 @@ class Capture:
     has_steps: bool = True
     unprofiled_ns: int | None = None  # Median step without profiling; None: unknown. Unit: ns.
     is_given: bool = False  # Whether the user gave that step; False: it was measured.
+    numbers: Int64 = field(default_factory=empty_i64)  # Iteration of each compared step.
 
 
 @dataclass(frozen=True)

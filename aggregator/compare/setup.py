@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -9,6 +11,8 @@ from aggregator.compare.captures import CaptureData
 from aggregator.compare.matching import Op
 from aggregator.compare.result import Setting
 
+_SIZE: Final = re.compile(r"(?<![\w.])(?:[A-Z]:)?(\d{1,9})(?![\w.])")
+_MOST_SAMPLES: Final = 1 << 40
 _MOST_SHAPES: Final = 3
 """Ops whose shapes or parameters differ that are listed."""
 
@@ -45,6 +49,50 @@ def _of_ops(base: CaptureData, new: CaptureData, what: str) -> list[Setting]:
         return found
     rest = Setting(f"{what} of {len(found) - _MOST_SHAPES} more ops", "...", "...")
     return [*found[:_MOST_SHAPES], rest]
+
+
+def batch_sizes(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> tuple[int, int] | None:
+    """Return the samples of a step on all ranks of both sides; None: unknown, or the same.
+
+    They follow from the recorded setting, else from the ops whose shapes differ in the first size
+    only, by the same ratio.
+    """
+    sizes = [_recorded_batch(side) for side in (base, new)]
+    if None in sizes:
+        found = _batches_of_shapes(base[0], new[0])
+        if found is None:
+            return None
+        sizes = list(found)
+    ranks = [max(len(side[0].ranks), 1) for side in (base, new)]
+    before, after = ((size or 0) * count for size, count in zip(sizes, ranks, strict=True))
+    return None if before == after else (before, after)
+
+
+def _recorded_batch(side: Sequence[CaptureData]) -> int | None:
+    found = {data.facts.get("batch_size", "") for data in side}
+    text = next(iter(found)) if len(found) == 1 else ""
+    return int(text) if text.isdecimal() and 0 < int(text) < _MOST_SAMPLES else None
+
+
+def _batches_of_shapes(base: CaptureData, new: CaptureData) -> tuple[int, int] | None:
+    before = {op.key: op.shapes for op in _with_time(base)}
+    both = ((before.get(op.key, ""), op.shapes) for op in _with_time(new))
+    pairs = [pair for pair in both if all(pair) and pair[0] != pair[1]]
+    firsts = Counter(_first_sizes(*pair) for pair in pairs)
+    (sizes, count), *_ = firsts.most_common(1) or [(None, 0)]
+    return sizes if sizes is not None and 2 * count > len(pairs) else None
+
+
+def _first_sizes(base: str, new: str) -> tuple[int, int] | None:
+    """The first sizes of shapes that differ in nothing else, or in what is a multiple of them."""
+    sizes = [[int(size) for size in _SIZE.findall(text)] for text in (base, new)]
+    if len(sizes[0]) != len(sizes[1]) or not sizes[0] or not min(sizes[0][0], sizes[1][0]):
+        return None
+    before, after = sizes[0][0], sizes[1][0]
+    fits = all(
+        one == other or one * after == other * before for one, other in zip(*sizes, strict=True)
+    )
+    return (before, after) if before != after and fits else None
 
 
 def _with_time(data: CaptureData) -> list[Op]:

@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import astuple, replace
+from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.matching import Op
+from aggregator.compare.ranks import RankTimes
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
 from aggregator.errors import CorruptProfileError, IterationRangeError
@@ -82,6 +84,7 @@ def _document(data: CaptureData) -> dict[str, Any]:
             (CLASSES[kind], owned.reasons[reason], int(op), int(group))
             for kind, reason, op, group in owners
         ],
+        **({"ranks": [astuple(times) for times in data.ranks]} if data.ranks else {}),
         "lengths_ns": capture.lengths_ns.tolist(),
         "owned_ns": owned.owned_ns.tolist(),
     }
@@ -158,6 +161,7 @@ def _capture(document: Mapping[str, Any], name: str) -> CaptureData:
             has_steps=bool(document.get("has_steps", False)),
             unprofiled_ns=_count(document.get("unprofiled_ns")),
             is_given=bool(document.get("is_given", False)),
+            numbers=ownership.numbers,
         ),
         mode=_text(document["mode"]),
         ownership=ownership,
@@ -168,7 +172,16 @@ def _capture(document: Mapping[str, Any], name: str) -> CaptureData:
         domains=tuple(map(_text, document["domains"])),
         started_ns=started,
         launched_ns=launched,
+        ranks=tuple(map(_rank_times, document.get("ranks", ()))),
     )
+
+
+def _rank_times(values: Any) -> RankTimes:
+    rank, *times = values
+    known = [None if value is None else float(value) for value in times]
+    if type(rank) is not int or not all(value is None or 0 <= value < inf for value in known):
+        raise ValueError
+    return RankTimes(rank, *known)  # type: ignore[arg-type]
 
 
 def _numbers_of(owned: Ownership) -> dict[str, list[int]]:
@@ -257,7 +270,10 @@ def _part(data: CaptureData, first: int, last: int) -> CaptureData:
     part = owned.part(rows)
     return replace(
         data,
-        capture=replace(capture, first=first, last=last, lengths_ns=part.lengths_ns),
+        capture=replace(
+            capture, first=first, last=last, lengths_ns=part.lengths_ns, numbers=part.numbers
+        ),
         ownership=part,
         launched_ns=None,
+        ranks=(),
     )

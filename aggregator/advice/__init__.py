@@ -268,7 +268,8 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
 
 def _certainty(facts: Facts, finding: Finding) -> Certainty:
     """What its class may say; less of a guess, and of steps that are uncertain."""
-    most = Certainty.POSSIBLE if finding.is_guess else MOST_CERTAIN[finding.advice]
+    most = MOST_CERTAIN.get(finding.advice, Certainty.POSSIBLE)
+    most = Certainty.POSSIBLE if finding.is_guess else most
     is_uncertain = facts.steps.is_single or not facts.is_sure_of_steps
     return most.downgraded if is_uncertain and finding.gain_pct is not None else most
 

@@ -15,6 +15,10 @@ from aggregator.advice.finding import Item, Link, Proof, View
 from aggregator.profile.arrays import Bool, Int64, dense_codes, row_codes
 
 MAX_ITEMS = 5  # Largest number of items of one kind.
+MAX_PROOF = 50_000
+"""Most letters of the names in a query: a profile may have tens of thousands of ops."""
+MAX_PROOF_ROWS = 500
+"""Most numbers or intervals that a query lists."""
 MAX_LINKED_OPS = 40
 """Largest number of ops in a link: browsers and servers limit the length of an address."""
 
@@ -109,18 +113,31 @@ def quoted(text: str) -> str:
 
 
 def kernels_proof(facts: Facts, rows: Bool, column: str = "kernel_time_ns") -> Proof:
-    """Build the query for the kernel time of some launches, selected by op and kernel name."""
+    """Build the query for the kernel time of some launches, selected by op and kernel name.
+
+    Of many ops it proves the time of those with most of it, as many as its length allows.
+    """
     work = facts.work
     op, name = work.op[rows], work.name[rows]
-    first, _ = row_codes(op, name)
-    pairs = zip(op[first].tolist(), name[first].tolist(), strict=True)
-    wanted = sorted({(facts.ops.op_ids[op], facts.names.long[name]) for op, name in pairs})
-    values = ", ".join(f"({quoted(op)}, {quoted(name)})" for op, name in wanted)
+    first, code = row_codes(op, name)
+    time_ns = np.zeros(len(first), dtype=np.int64)
+    np.add.at(time_ns, code, work.duration_ns[rows])
+    values: list[str] = []
+    length = total = 0
+    for row in np.lexsort((first, -time_ns)).tolist():
+        op_id, kernel = facts.ops.op_ids[op[first[row]]], facts.names.long[name[first[row]]]
+        value = f"({quoted(op_id)}, {quoted(kernel)})"
+        length += len(value)
+        if values and length > MAX_PROOF:
+            break
+        values.append(value)
+        total += int(time_ns[row])
     query = (
         f"SELECT coalesce(sum(kernel_duration), 0) AS {column} FROM view_kernel_launches"
-        f" WHERE {launched(facts)} AND (op_node_id, long_kernel_name) IN (VALUES {values})"
+        f" WHERE {launched(facts)} AND (op_node_id, long_kernel_name) IN"
+        f" (VALUES {', '.join(sorted(values))})"
     )
-    return Proof(query, column, int(work.duration_ns[rows].sum()))
+    return Proof(query, column, total)
 
 
 class KernelEvidence(TypedDict):

@@ -72,7 +72,8 @@ MOST_CERTAIN: Final[Mapping[str, Certainty]] = {
     "tiny_kernels": Certainty.POSSIBLE,
     "vocabulary_size": Certainty.POSSIBLE,
 }
-"""The most that each class of advice may say. A class that misses is lowered here."""
+"""The most that each class of advice may say; others are possible. A class that misses is lowered
+here."""
 
 
 class GainSource(StrEnum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aggregator.advice.evidence import LATE, gap_items, gaps_proof
+from aggregator.advice.evidence import LATE, MAX_PROOF_ROWS, gap_items, gaps_proof
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Finding, Remedy
+from aggregator.advice.finding import Answer, Finding, Proof, Remedy
 from aggregator.advice.input_bound import loading_in_gaps
 from aggregator.advice.launch_bound import MAX_GAP_NS
 from aggregator.profile.arrays import Bool
@@ -50,7 +50,7 @@ def advise(facts: Facts) -> Answer:
         ),
         needs=_needs(facts),
         evidence=gap_items(facts, waited),
-        proof=gaps_proof(facts, waited, _condition(facts), "waiting_ns"),
+        proof=_proof(facts, waited),
     )
 
 
@@ -72,15 +72,25 @@ def _needs(facts: Facts) -> Text:
     )
 
 
-def _condition(facts: Facts) -> str:
-    """Return the same selection of gaps in SQL."""
+def _proof(facts: Facts, waited: Bool) -> Proof:
+    """Build the query of the same gaps; with many waits for a loader, of those before some time."""
     gpu = facts.slowest
     gaps = f"device_id = {gpu.device} AND {LATE} AND start - reached > {MAX_GAP_NS}"
-    loading = zip(gpu.loading.start_ns.tolist(), gpu.loading.end_ns.tolist(), strict=True)
-    inside = ", ".join(f"({a}, {b})" for a, b in loading if b > gpu.low_ns and a < gpu.high_ns)
-    if not inside:
-        return gaps
-    return (
-        f"{gaps} AND 2 * (SELECT coalesce(sum(max(0, min(column2, start) - max(column1, reached))),"
-        f" 0) FROM (VALUES {inside})) < start - reached"
-    )
+    loading = [
+        (begin, end)
+        for begin, end in zip(
+            gpu.loading.start_ns.tolist(), gpu.loading.end_ns.tolist(), strict=True
+        )
+        if end > gpu.low_ns and begin < gpu.high_ns
+    ]
+    if len(loading) > MAX_PROOF_ROWS:
+        until = loading[MAX_PROOF_ROWS][0]
+        waited = waited & (facts.work.start_ns <= until)
+        gaps = f"{gaps} AND start <= {until}"
+    if loading:
+        inside = ", ".join(f"({begin}, {end})" for begin, end in loading[:MAX_PROOF_ROWS])
+        gaps = (
+            f"{gaps} AND 2 * (SELECT coalesce(sum(max(0, min(column2, start) - max(column1, "
+            f"reached))), 0) FROM (VALUES {inside})) < start - reached"
+        )
+    return gaps_proof(facts, waited, gaps, "waiting_ns")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aggregator.advice.evidence import MAX_ITEMS, iteration_item, quoted
+from aggregator.advice.evidence import MAX_ITEMS, MAX_PROOF_ROWS, iteration_item, quoted
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Link, Proof, View
 from aggregator.profile.arrays import Bool, Int64
@@ -80,6 +80,7 @@ def _problem(count: int, total: int, period: int | None) -> Text:
 
 
 def _proof(facts: Facts, slow: Bool) -> Proof:
+    slow = slow & (np.cumsum(slow) <= MAX_PROOF_ROWS)
     numbers = ", ".join(str(number) for number in facts.steps.number[slow].tolist())
     limit = f"> {SLOW_RATIO} * {float(np.median(facts.steps.length_ns))!r}"
     if facts.steps.is_stored:

@@ -344,6 +344,30 @@ def test_a_loader_of_a_seventh_of_the_time_is_not_suspected_of_half(
     assert not any("dataloading" in text for text in said)
 
 
+def test_a_proof_does_not_grow_with_the_number_of_ops(tmp_path: Path) -> None:
+    kernel = f"ampere_sgemm_128x64_tn<{'float, ' * 30}float>(void)"
+
+    def step(thread: Thread, at: int) -> None:
+        for number in range(800):
+            begin = at + 2_000 * number
+            thread.op("linear", begin, begin + 1_000)
+            start = at + 100_000 + 2_300 * number
+            thread.launch(kernel, begin + 100, gpu=(start, start + 2_200), long_name=kernel)
+
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    for number in range(STEPS):
+        thread.range(f"iteration {number}", number * STEP_NS, (number + 1) * STEP_NS - 1)
+        step(thread, number * STEP_NS)
+    found = analyze(trace, tmp_path)
+    rows = found.query("SELECT length(proof_query), advice_name FROM view_advice WHERE aggr_id = 1")
+    assert "half_precision" in {name for _, name in rows}
+    assert all(length < 60_000 for length, _ in rows)
+    with closing(sqlite3.connect(found.path)) as connection:
+        assert unproved(connection) == []
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_advice_on_captures_is_proved_and_suspects_no_idle_data_loader(
     imported: ProfileFactory, name: str

@@ -25,6 +25,8 @@ from aggregator.tables.declared.iterations import GPUS
 from aggregator.tables.declared.summaries import KERNEL_SUMMARY, PERFORMANCE_SUMMARY, RESOURCE_USAGE
 from aggregator.texts import say
 
+_WITHOUT = "Without profiling"
+"""How sentences begin that say themselves what they are of."""
 AHEAD_RATIO = 1.5
 """Work on several streams runs at once, but hardly for more than this multiple of the time."""
 
@@ -60,7 +62,7 @@ def read_verdict(data: AggregationData) -> Verdict:
     found = limiting_factor(profiled if bare is None else bare)
     is_corrected = bare is not None and found.limit != Limit.UNKNOWN
     sentence = found.sentence
-    if is_corrected:
+    if is_corrected and not sentence.startswith(_WITHOUT):
         sentence = say("Without profiling: {sentence}", sentence=sentence)
     return Verdict(
         limit=found.limit,

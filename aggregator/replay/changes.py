@@ -176,6 +176,9 @@ TF32_FACTOR, HALF_FACTOR = 5.0, 8.0
 On an H100 and an H200, linear layers became 5.2 and 6.0 times faster as TF32."""
 HALF_MEMORY_FACTOR = 2.0
 """How much faster other kernels run that move 16 instead of 32 bits."""
+_STAYS_FP32: Final = re.compile(r"(layer|group|instance)_norm|softmax|cross_entropy|_loss$", re.I)
+"""Types of ops that autocast runs with 32 bits. A step of an H200, a seventh of it in group
+normalization, took 22 % less time with 16 bits; with these in half of their time it was 46 %."""
 
 
 def tensor_cores(scenario: Scenario) -> Scenario:
@@ -199,8 +202,13 @@ def half_precision(scenario: Scenario) -> Scenario:
     graph, duration = scenario.graph, scenario.durations.duration_ns
     kernels = graph.data.work.kind[graph.work_row] == WorkKind.KERNEL
     rows = matrix_rows(graph)
-    is_step = np.array(["optimizer" in name.lower() for name in graph.data.ops.names] + [True])
-    moved = kernels & ~rows & ~is_step[graph.data.work.op[graph.work_row]] & ~communication(graph)
+    ops = graph.data.ops
+    stays = [
+        "optimizer" in name.lower() or _STAYS_FP32.search(kind) is not None
+        for name, kind in zip(ops.names, ops.types, strict=True)
+    ]
+    stays_here = np.array([*stays, True])[graph.data.work.op[graph.work_row]]
+    moved = kernels & ~rows & ~stays_here & ~communication(graph)
     faster = np.where(rows, duration / HALF_FACTOR, duration)
     faster = np.where(moved, duration / HALF_MEMORY_FACTOR, faster)
     done = scenario.with_durations(duration_ns=np.rint(faster).astype(np.int64))

@@ -253,6 +253,22 @@ def table_lines(
     if later:
         lines += ["", "Asked again after the measurement, of a later version (these do not count):"]
         lines += ["", *_table(later, measured)]
+    return [*lines, "", *_base_lines(before, measured)]
+
+
+def _base_lines(
+    predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any]]
+) -> list[str]:
+    """Return the table of the unchanged programs: a share depends on how fast they ran."""
+    steps = {row["base"]: row["step_ms"] for row in predicted if "step_ms" in row}
+    lines = [
+        "| program | step of the capture without profiling, ms | measured runs, ms |",
+        "|---|---|---|",
+    ]
+    for base, step_ms in steps.items():
+        runs = [row for row in measured if row["base"] == base and not row["change"]]
+        means = [f"{statistics.fmean(run['times_ms']):.1f}" for run in runs if "times_ms" in run]
+        lines.append(f"| {base} | {step_ms:.1f} | {', '.join(means)} |")
     return lines
 
 

@@ -279,13 +279,14 @@ def _table(predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any
     ]
     errors: list[float] = []
     sure: list[float] = []
-    wrong = silent = 0
+    wrong = silent = count = 0
     for row in predicted:
         found = estimate(measured, row["base"], row["change"])
         real = None if found.change_pct is None else -found.change_pct
         saving = row["saving_pct"]
         error = None if saving is None or real is None else saving - real
-        silent += saving is None
+        count += real is not None
+        silent += saving is None and real is not None
         if error is not None and real is not None:
             errors.append(abs(error))
             wrong += (saving >= 1 and real <= -1) or (saving <= -1 and real >= 1)
@@ -294,9 +295,9 @@ def _table(predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any
     if not errors:
         return lines
     near = sum(error <= 10 for error in errors)
-    names = {row["base"] for row in predicted}
+    names = {row["base"] for row in measured}
     summary = (
-        f"{len(predicted)} changes of {len(names)} programs; dlprof gave no number for {silent}. "
+        f"{count} changes of {len(names)} programs; dlprof gave no number for {silent}. "
         f"Of the others the median error is {statistics.median(errors):.1f} points of the step, "
         f"{near} of {len(errors)} ({100 * near / len(errors):.0f} %) are within 10 points, and "
         f"{wrong} {'has' if wrong == 1 else 'have'} the wrong sign. Of {len(sure)} that were sure "

@@ -56,7 +56,7 @@ class RememberedTrial(Struct, frozen=True):
     runs: Annotated[list[int], doc("Measured runs of the base and of the change.")]
     noise_pct: Annotated[float | None, doc("Standard deviation of runs of one program.")]
     losses: Annotated[str, doc("agree, differ or unknown: those of the first steps.")]
-    reason: Annotated[str, doc("Why it cannot be told; else empty.")] = ""
+    reason: Annotated[str, doc("Why there is no verdict; else empty.")] = ""
 
     @property
     def error_points(self) -> float | None:
@@ -149,6 +149,6 @@ def remembered_text(trial: RememberedTrial) -> str:
     said = ", ".join(filter(None, (measured, trial.verdict)))
     text = f"{on_one_line(trial.variant)} on {trial.at[:10]}: {said}"
     if trial.prediction is not None:
-        told = prediction_text(trial.prediction, trial.change_pct)
-        text += f". {told}"
+        predicted = prediction_text(trial.prediction, trial.change_pct)
+        text += f". {predicted}"
     return text

@@ -84,7 +84,7 @@ class Estimate:
 
     variant: int
     verdict: Verdict
-    reason: str  # Why that cannot be told; else empty.
+    reason: str  # Why there is no verdict; else empty.
     unit: Unit
     base_ns: float | None  # Mean time for the unit over the runs; None: there are none.
     new_ns: float | None

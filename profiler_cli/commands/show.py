@@ -221,8 +221,13 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
         text, advice = (_escaped(finding[name]) for name in ("text", "recommendation"))
         lines.append(f"| {text} | {saving} | {advice} |")
     if document["trials"]:
-        lines += ["", *(f"Tried {_escaped(one['text'])}." for one in document["trials"][:_TRIALS])]
-    lines += [f"Limit of the capture: {_escaped(one['text'])}." for one in document["limits"]]
+        lines += [
+            "",
+            *(f"Tried {_escaped(trial['text'])}." for trial in document["trials"][:_TRIALS]),
+        ]
+    lines += [
+        f"Limit of the capture: {_escaped(limit['text'])}." for limit in document["limits"]
+    ]
     if document["top_ops"]:
         lines += ["", "| op | GPU time per step | share |", "|---|---:|---:|"]
         lines += [

@@ -7,7 +7,7 @@ import json
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -17,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from aggregator.answers.changes import parse_changes
+from aggregator.answers.replay import read_what_if
 from aggregator.answers.trials import (
     FILE,
     Prediction,
@@ -24,7 +26,6 @@ from aggregator.answers.trials import (
     remembered,
     trials_file,
 )
-from aggregator.compare.predictions import advice_prediction, change_prediction
 from aggregator.compare.result import Verdict
 from aggregator.compare.trial_report import (
     TrialReport,
@@ -41,6 +42,7 @@ from aggregator.errors import NothingMeasuredError, UsageError
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
+from aggregator.tables.declared.advice import ADVICE
 from profiler_cli.capture.trial_captures import DATABASE, compare_captures
 from profiler_cli.capture.trial_runs import Trial, TrialPlan, check_plan, run_trial
 from profiler_cli.commands.compare import (
@@ -205,6 +207,8 @@ def _predictions(options: argparse.Namespace) -> tuple[tuple[Prediction, ...], P
     if options.advice and options.whatif:
         raise UsageError("Give either --advice or --whatif.")
     changes = [changes_of(text) for text in options.whatif]
+    for change in changes:
+        parse_changes(change)
     if len(options.advice or changes) > len(options.tries):
         raise UsageError("There are more predictions than variants.", hint="One --try for each.")
     path = Path(options.database or DATABASE)
@@ -226,15 +230,48 @@ def _predictions(options: argparse.Namespace) -> tuple[tuple[Prediction, ...], P
     with opened(path, time_limit_s=time_limit_s(path)) as source:
         data = AggregationData(source, {"aggr_id": aggr, "domain": domain})
         if options.advice:
-            return tuple(advice_prediction(data, name) for name in options.advice), path
-        return tuple(change_prediction(data, change) for change in changes), path
+            return tuple(_by_advice(data, name) for name in options.advice), path
+        return tuple(_by_changes(data, change) for change in changes), path
+
+
+def _by_advice(data: AggregationData, name: str) -> Prediction:
+    """Return what an advice of a profile promises."""
+    rows = {str(row["advice"]): row for row in data.rows(ADVICE, {"status__in": "found"})}
+    if name not in rows:
+        hint = f"It has: {', '.join(rows)}." if rows else "It has none at all."
+        raise UsageError(f"The profile has no advice '{name}'.", hint=hint)
+    gain_pct, certainty = rows[name]["gain_pct"], rows[name]["certainty"]
+    return Prediction(
+        kind="advice",
+        name=name,
+        change_pct=None if gain_pct is None else -float(gain_pct),
+        certainty=str(certainty or ""),
+        aggregation=int(data.params["aggr_id"]),
+    )
+
+
+def _by_changes(data: AggregationData, changes: Mapping[str, str]) -> Prediction:
+    """Return what the replay of a profile predicts for changes."""
+    found = read_what_if(data, changes=changes)
+    predicted_ns, step_ns = found.predicted_step_ns, found.measured_step_ns
+    if predicted_ns is None:
+        raise UsageError("The what-if names no change.", hint="dlprof whatif --help lists them.")
+    # What is not known to be saved may be the profiler's time.
+    saving_ns = step_ns - predicted_ns if found.saving_ns is None else found.saving_ns
+    return Prediction(
+        kind="what-if",
+        name=" ".join(key if value == "1" else f"{key}={value}" for key, value in changes.items()),
+        change_pct=-100 * saving_ns / step_ns if step_ns else None,
+        certainty="bound" if found.is_bound else str(found.confidence),
+        aggregation=int(data.params["aggr_id"]),
+    )
 
 
 def _replay(options: argparse.Namespace) -> int:
     file = trials_file(Path(options.database or DATABASE))
     found, unreadable = remembered(file)
     if options.format == "json":
-        document = {"unreadable": unreadable, "trials": [msgspec.to_builtins(one) for one in found]}
+        document = {"unreadable": unreadable, "trials": msgspec.to_builtins(found)}
         print(json.dumps(document, indent=2))
         return EXIT_DONE
     text = replay_text(found) if found else f"No trial is remembered in '{display(file)}'.\n"
@@ -316,7 +353,8 @@ def _write(report: TrialReport, options: argparse.Namespace) -> None:
 def _exit_code(report: TrialReport, max_slowdown: Fraction) -> int:
     found = report.estimates
     most_pct = 100 * max_slowdown
-    if any(one.verdict is Verdict.SLOWER and (one.change_pct or 0) > most_pct for one in found):
+    slower = [row for row in found if row.verdict is Verdict.SLOWER]
+    if any((row.change_pct or 0) > most_pct for row in slower):
         return EXIT_REGRESSION
-    is_open = any(one.verdict is Verdict.CANNOT_TELL for one in found)
+    is_open = any(row.verdict is Verdict.CANNOT_TELL for row in found)
     return EXIT_CANNOT_TELL if is_open else EXIT_DONE

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer
+from aggregator.answers.trials import Prediction, RememberedTrial, remember, trials_file
+from tests.browser.conftest import StartViewer, Viewer
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
@@ -62,5 +65,48 @@ def test_the_history_of_a_name(
     page.goto(viewer.address(view="history"))
     expect(page.get_by_role("row", name=re.compile("^step"))).to_be_visible()
     expect(page.get_by_text("One profile has no trend")).to_be_visible()
+    expect(page.get_by_text("No change was tried")).to_be_visible()
+    assert page.locator("html").get_attribute("data-theme") == theme
+    assert find_violations(page) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_changes_that_were_tried_are_listed_with_their_predictions(
+    page: Page,
+    start_viewer: StartViewer,
+    demo_database: Path,
+    tmp_path: Path,
+    theme: str,
+    find_violations: Callable[[Page], list[str]],
+) -> None:
+    database = tmp_path / "tried.sqlite"
+    shutil.copyfile(demo_database, database)
+    trial = RememberedTrial(
+        at="2026-05-01T10:00:00+00:00",
+        database=database.name,
+        base="python train.py",
+        variant="python train.py --channels-last",
+        prediction=Prediction("advice", "layout_conversions", -15.0, "likely", 1),
+        verdict="slower",
+        unit="step",
+        base_ns=30e6,
+        new_ns=34.8e6,
+        change_pct=16.0,
+        interval_pct=[14.5, 17.5],
+        runs=[5, 5],
+        noise_pct=0.4,
+        losses="agree",
+    )
+    file = trials_file(database)
+    remember(file, [trial])
+    file.write_bytes(file.read_bytes() + b"no trial\n")
+    page.goto(start_viewer(database).address(view="history"))
+    row = page.get_by_role("row", name=re.compile("channels-last"))
+    expect(row).to_contain_text("layout_conversions (likely)")
+    expect(row).to_contain_text("-15.0 %")
+    expect(row).to_contain_text("+16.0 %")
+    expect(row).to_contain_text("+14.5 % to +17.5 %")
+    expect(row).to_contain_text("slower")
+    expect(page.get_by_text("1 lines of trials.jsonl cannot be read.")).to_be_visible()
     assert page.locator("html").get_attribute("data-theme") == theme
     assert find_violations(page) == []

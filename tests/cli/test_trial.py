@@ -295,8 +295,8 @@ def test_prediction_of_an_advice_is_remembered_with_what_was_measured(
     name, gain_pct = _first_advice(database)
     words = ["trial", "--base", program(), "--try", program(step_ms=20.0), "--repeats", "3"]
     assert main([*words, "--database", str(database), "--advice", name]) == 0
-    told = f"Predicted (advice {name}, "
-    assert told in capsys.readouterr().out
+    sentence = f"Predicted (advice {name}, "
+    assert sentence in capsys.readouterr().out
     with opened(database, time_limit_s=60) as source:
         found = read_trials(AggregationData(source, {"aggr_id": 1}))
     (trial,) = found.trials
@@ -305,7 +305,7 @@ def test_prediction_of_an_advice_is_remembered_with_what_was_measured(
     assert trial.change_pct == pytest.approx(-100 / 3)
     assert trial.error_points == pytest.approx(100 / 3 - gain_pct)
     assert main(["show", str(database)]) == 0
-    assert told in " ".join(capsys.readouterr().out.split())
+    assert sentence in " ".join(capsys.readouterr().out.split())
     assert main(["trial", "--replay", "--database", str(database)]) == 0
     assert f"advice {name}" in capsys.readouterr().out
 

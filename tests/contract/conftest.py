@@ -68,17 +68,17 @@ def _first_steps(profile: Path, target: Path) -> Path:
 def served(request: pytest.FixtureRequest, settings: LazySettings) -> Served:
     """Each test that asks for it runs with both databases."""
     name = "golden_database" if request.param == "nvidia" else "own_database"
-    return _serve(request.getfixturevalue(name), settings)
+    return serve(request.getfixturevalue(name), settings)
 
 
 @pytest.fixture
 def ours(own_database: Path, settings: LazySettings) -> Served:
-    return _serve(own_database, settings)
+    return serve(own_database, settings)
 
 
 @pytest.fixture
 def nvidia(golden_database: Path, settings: LazySettings) -> Served:
-    return _serve(golden_database, settings)
+    return serve(golden_database, settings)
 
 
 @pytest.fixture
@@ -106,7 +106,8 @@ def assert_described(document: dict[str, Any]) -> Callable[[Any, dict[str, Any]]
     return check
 
 
-def _serve(path: Path, settings: LazySettings) -> Served:
+def serve(path: Path, settings: LazySettings) -> Served:
+    """Serve one database."""
     wanted = replace(settings.ENVIRONMENT, databases=(path,))
     if path not in _SERVED:
         settings.ENVIRONMENT = replace(wanted, token="", bind="127.0.0.1")

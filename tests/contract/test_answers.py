@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import pkgutil
 import re
+import shutil
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from aggregator import answers
 from aggregator.answers.changes import CHANGES, Takes, make_changes
 from aggregator.answers.registry import ANSWERS
+from aggregator.answers.trials import RememberedTrial, remember, trials_file
 from profiler_cli.assistants.profiles import Profiles
 from profiler_cli.assistants.server import make_server
 from profiler_cli.commands.whatif import run_whatif
 from tests.contract.client import ApiClient, Served
+from tests.contract.conftest import serve
 from tests.contract.test_errors import assert_error
+
+if TYPE_CHECKING:
+    from django.conf import LazySettings
 
 _VALUES = {
     Takes.SWITCH: "1",
@@ -72,6 +81,37 @@ def test_a_tool_describes_every_change() -> None:
     (what_if,) = (tool for tool in tools if tool.name == "what_if")
     text = what_if.input_schema["properties"]["changes"]["description"]
     assert [name for name in CHANGES if f"{name}: " not in text] == []
+
+
+def test_trials_are_those_beside_the_database(
+    api: ApiClient, own_database: Path, tmp_path: Path, settings: LazySettings
+) -> None:
+    database = tmp_path / own_database.name
+    shutil.copyfile(own_database, database)
+    served = serve(database, settings)
+    nothing = {"count": 0, "unreadable": 0, "trials": []}
+    assert api.get(served.at("trials/")).json == nothing
+    trial = RememberedTrial(
+        at="2026-05-01T10:00:00+00:00",
+        database=database.name,
+        base="a",
+        variant="b",
+        prediction=None,
+        verdict="cannot tell",
+        unit="step",
+        base_ns=None,
+        new_ns=None,
+        change_pct=None,
+        interval_pct=None,
+        runs=[1, 0],
+        noise_pct=None,
+        losses="unknown",
+        reason="it failed",
+    )
+    file = trials_file(database)
+    remember(file, [trial, msgspec.structs.replace(trial, database="other.sqlite")])
+    found = api.get(served.at("trials/")).json
+    assert found == {"count": 1, "unreadable": 0, "trials": [msgspec.to_builtins(trial)]}
 
 
 def test_every_function_of_an_answer_is_declared() -> None:

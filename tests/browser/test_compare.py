@@ -107,6 +107,6 @@ def test_changes_that_were_tried_are_listed_with_their_predictions(
     expect(row).to_contain_text("+16.0 %")
     expect(row).to_contain_text("+14.5 % to +17.5 %")
     expect(row).to_contain_text("slower")
-    expect(page.get_by_text("1 lines of trials.jsonl cannot be read.")).to_be_visible()
+    expect(page.get_by_text("Lines of trials.jsonl that cannot be read: 1")).to_be_visible()
     assert page.locator("html").get_attribute("data-theme") == theme
     assert find_violations(page) == []

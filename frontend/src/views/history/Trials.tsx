@@ -45,7 +45,9 @@ export function TrialsPanel(): JSX.Element {
               <Table trials={trials} />
             )}
             {unreadable > 0 && (
-              <p>{t("{count} lines of trials.jsonl cannot be read.", { count: unreadable })}</p>
+              <p>
+                {t("Lines of trials.jsonl that cannot be read: {count}", { count: unreadable })}
+              </p>
             )}
           </>
         )}
@@ -57,7 +59,7 @@ export function TrialsPanel(): JSX.Element {
 function Table({ trials }: { trials: readonly RememberedTrial[] }): JSX.Element {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keyboard
-    <section class="compare-rows" aria-label={t("Changes that were tried")} tabIndex={0}>
+    <section class="compare-rows" aria-label={t("Measured")} tabIndex={0}>
       <table>
         <thead>
           <tr>

@@ -53,7 +53,7 @@ SUBCOMMANDS: Final = {
     "show": "profiler_cli.commands.show:run_show",
     "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
     "summarize": "profiler_cli.commands.summarize:run_summarize",
-    "trial": "profiler_cli.commands.trial:run_trial_command",
+    "trial": "profiler_cli.trial.command:run_trial_command",
     "whatif": "profiler_cli.commands.whatif:run_whatif",
 }
 """Their functions by name; ``dlprof -- advise`` runs a program of that name."""

@@ -21,9 +21,9 @@ from aggregator.compare.result import Verdict
 from aggregator.compare.trials import TrialRun
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
-from profiler_cli.capture import trial_runs
-from profiler_cli.capture.trial_runs import Trial, TrialPlan, run_trial
 from profiler_cli.dlprof import main
+from profiler_cli.trial import runs as trial_runs
+from profiler_cli.trial.runs import Trial, TrialPlan, run_trial
 from tests.conftest import ProfileFactory
 
 REPOSITORY = Path(__file__).resolve().parents[2]

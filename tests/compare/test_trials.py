@@ -24,14 +24,14 @@ from aggregator.compare.trials import (
     looks_of,
     mean_step,
 )
-from profiler_cli.capture.trial_runs import Trial, TrialPlan, run_trial
+from profiler_cli.trial.runs import Trial, TrialPlan, run_trial
 
 CALLED = {Verdict.FASTER, Verdict.SLOWER}
 
 
 @pytest.fixture(autouse=True)
 def _any_program_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler_cli.capture.trial_runs.check_plan", lambda _: None)
+    monkeypatch.setattr("profiler_cli.trial.runs.check_plan", lambda _: None)
 
 
 def made(

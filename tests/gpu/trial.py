@@ -23,7 +23,7 @@ from typing import Any, Final
 from aggregator.compare.result import Verdict
 from aggregator.compare.trial_report import sentence
 from aggregator.compare.trials import TrialRun, judge_variant
-from profiler_cli.capture.trial_runs import Trial, TrialPlan, run_trial
+from profiler_cli.trial.runs import Trial, TrialPlan, run_trial
 
 PROGRAM: Final = """
 import os, sys, torch

@@ -43,8 +43,6 @@ from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.advice import ADVICE
-from profiler_cli.capture.trial_captures import DATABASE, compare_captures
-from profiler_cli.capture.trial_runs import Trial, TrialPlan, check_plan, run_trial
 from profiler_cli.commands.compare import (
     EXIT_CANNOT_TELL,
     EXIT_REGRESSION,
@@ -57,6 +55,8 @@ from profiler_cli.commands.whatif import changes_of
 from profiler_cli.console import EXIT_DONE, EXIT_INTERRUPTED
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.outputs import display
+from profiler_cli.trial.captures import DATABASE, compare_captures
+from profiler_cli.trial.runs import Trial, TrialPlan, check_plan, run_trial
 
 _EPILOG: Final = (
     "Exit codes, as of dlprof compare: 0 no variant is slower; 10 one is slower by more than "

@@ -17,7 +17,7 @@ from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
 from aggregator.errors import DlprofError
 from aggregator.system.progress import NullProgress
-from profiler_cli.capture.trial_runs import Trial, last_lines, split_command
+from profiler_cli.trial.runs import Trial, last_lines, split_command
 
 DATABASE: Final = "dlprof_dldb.sqlite"
 _FACTOR, _MORE_S = 3, 30.0

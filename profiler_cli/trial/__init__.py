@@ -1,0 +1,1 @@
+"""``dlprof trial``: try a change and know."""

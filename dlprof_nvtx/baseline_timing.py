@@ -52,7 +52,7 @@ CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
 MOST_STORED, WRITE_S, WAIT_S = 8_000, 2.0, 2.0
 TRIAL_WARM_UP, MOST_WARM_UP = 10, 20
-"""In a trial a part of this many steps is warm-up, but no more than the second."""
+"""A tenth of a trial's steps, or of its time, is warm-up, but no more steps than the second."""
 DONE = "done"
 """Begin of the name of the file that says that the steps of a trial are timed."""
 LOOP = "loop"
@@ -288,14 +288,16 @@ class Reference:
             return
         ticks.append((time.perf_counter_ns(), record_event(), self.phase))
         TRIAL.end_step()
-        was_found, count = self.found, len(ticks)
-        least = min(self.wanted // TRIAL_WARM_UP, MOST_WARM_UP)
-        if not was_found and count > least and (_is_even(ticks) or count > MOST_SEARCHED):
+        count, run_ns = len(ticks), ticks[-1][0] - ticks[0][0]
+        if not self.found:
+            least = min(self.wanted // TRIAL_WARM_UP, MOST_WARM_UP)
+            is_warm = count > least or run_ns >= TRIAL.limit_ns // TRIAL_WARM_UP
+            is_over = count > MOST_SEARCHED or run_ns >= TRIAL.limit_ns
+            if not (is_warm and _is_even(ticks)) and not is_over:
+                return
             self.found = self.first_found = count
             if self.on_found is not None:
                 self.on_found()
-        if not self.found:
-            return
         steps, all_ns = count - self.found, ticks[-1][0] - ticks[self.first_found - 1][0]
         passed_ns = ticks[-1][0] - ticks[self.found - 1][0]
         is_long = steps >= self.wanted and passed_ns >= LEAST_NS

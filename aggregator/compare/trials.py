@@ -121,14 +121,14 @@ def mean_step(times_ns: Sequence[int]) -> tuple[float, int]:
 
 
 def judge_variant(
-    runs: Sequence[TrialRun], variant: int, *, repeats: int, tries: int = 1
+    runs: Sequence[TrialRun], variant: int, *, looks: int = 1, tries: int = 1
 ) -> Estimate:
     """Compare a variant with the base.
 
     Args:
         runs: All runs of the trial.
         variant: Its number, from 1.
-        repeats: Most runs a side that the trial was planned with.
+        looks: How often the trial was planned to be judged at most: see ``looks_of``.
         tries: Variants that are compared with the base.
     """
     sides = _of(runs, 0), _of(runs, variant)
@@ -139,7 +139,7 @@ def judge_variant(
     losses, losses_note = compare_losses(*sides)
     verdict, reason, interval = Verdict.CANNOT_TELL, _too_few(runs, variant, counts), None
     if not reason and base_ns:
-        found = judge_runs(*times, looks=looks_of(repeats), tests=tries)
+        found = judge_runs(*times, looks=looks, tests=tries)
         verdict = found.verdicts[0]
         low, high = (100 * float(bound[0]) / base_ns for bound in (found.low_ns, found.high_ns))
         interval = max(low, -100.0), high  # A step of no time is the end of the scale.

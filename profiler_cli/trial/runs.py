@@ -88,8 +88,9 @@ class Trial:
     def estimates(self) -> list[Estimate]:
         """Compare each variant with the base."""
         tries = len(self.plan.commands) - 1
+        looks = looks_of(self.plan.repeats) if self.plan.may_stop_early else 1
         return [
-            judge_variant(self.runs, variant, repeats=self.plan.repeats, tries=tries)
+            judge_variant(self.runs, variant, looks=looks, tries=tries)
             for variant in range(1, tries + 1)
         ]
 
@@ -322,15 +323,29 @@ def _clock_mhz() -> int | None:
 
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:
-    """End all processes of a run: first by a request, then by force."""
+    """End all processes of a run: first by a request, then by force.
+
+    Those without the mark, which an ``env -i`` removes, are found as descendants.
+    """
+    unmarked = processes.descendants(process.pid)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        processes.send(processes.of_capture(mark), number)
+        if process.poll() is None:
+            process.send_signal(number)
+        processes.send({*processes.of_capture(mark), *unmarked} - {process.pid}, number)
         deadline = time.monotonic() + _KILL_S
         while time.monotonic() < deadline:
-            process.poll()  # A zombie has no environment, but it is reaped here.
-            if not processes.of_capture(mark) and process.returncode is not None:
+            unmarked = set(filter(_is_running, unmarked))
+            # A zombie has no environment; the program's own is reaped here.
+            if process.poll() is not None and not unmarked and not processes.of_capture(mark):
                 return
             time.sleep(_POLL_S)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a process runs; a zombie, which its parent may never reap, has no command line."""
+    with suppress(OSError):
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    return False
 
 
 @contextmanager

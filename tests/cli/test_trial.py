@@ -51,6 +51,9 @@ if what == "hang":
     time.sleep(600)
 if what == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if what == "unmarked":
+    subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", sys.argv[3]],
+                     env={})
 if what == "children":
     subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", sys.argv[3]],
                      start_new_session=True)
@@ -107,7 +110,7 @@ def test_variants_run_in_turn_and_are_ended_when_their_steps_are_timed(
     assert _processes_with(str(tmp_path)) == []
 
 
-@pytest.mark.parametrize("kind", ["children", "stubborn"])
+@pytest.mark.parametrize("kind", ["children", "unmarked", "stubborn"])
 def test_no_process_of_a_run_is_left(
     program: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

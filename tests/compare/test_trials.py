@@ -46,7 +46,7 @@ def made(
 
 
 def judged(*times_ms: Sequence[float], **more: Any) -> Estimate:
-    return judge_variant(made(times_ms, **more), 1, repeats=5)
+    return judge_variant(made(times_ms, **more), 1, looks=3)
 
 
 def stepping(step_ms: Callable[[int], float]) -> Callable[[TrialPlan, int, int], TrialRun]:
@@ -102,7 +102,7 @@ def test_quiet_machine_ends_the_trial_early_and_a_noisy_one_does_not() -> None:
 
 def test_interval_is_wider_where_runs_may_end_at_several_looks() -> None:
     runs = made([[30, 30.1, 29.9], [31, 31.1, 30.9]])
-    fixed, early = (judge_variant(runs, 1, repeats=repeats) for repeats in (3, 6))
+    fixed, early = (judge_variant(runs, 1, looks=looks_of(repeats)) for repeats in (3, 6))
     assert (looks_of(3), looks_of(6)) == (1, 4)
     assert fixed.interval_pct is not None
     assert early.interval_pct is not None
@@ -157,7 +157,7 @@ def test_larger_batches_are_compared_per_sample() -> None:
         replace(run, samples=64.0 if run.variant else 32.0)
         for run in made([[30, 30.1, 29.9], [45, 45.1, 44.9]])
     ]
-    found = judge_variant(runs, 1, repeats=3)
+    found = judge_variant(runs, 1)
     assert found.unit is Unit.SAMPLE
     assert found.verdict is Verdict.FASTER
     assert found.change_pct == pytest.approx(-25)
@@ -168,7 +168,7 @@ def test_batches_that_padding_varies_are_compared_per_step() -> None:
     runs = [
         replace(run, samples=8.0, tokens=100.0 + run.number) for run in made([[3] * 4, [4] * 4])
     ]
-    assert judge_variant(runs, 1, repeats=4).unit is Unit.STEP
+    assert judge_variant(runs, 1).unit is Unit.STEP
 
 
 def test_unknown_batch_sizes_are_said() -> None:
@@ -180,9 +180,7 @@ def test_another_clock_is_said() -> None:
         replace(run, samples=1.0, sm_clock_mhz=1500 if run.variant else 1980)
         for run in made([[30] * 3, [39] * 3])
     ]
-    assert judge_variant(runs, 1, repeats=3).notes == (
-        "The GPU's clock was 1500 MHz in place of 1980 MHz.",
-    )
+    assert judge_variant(runs, 1).notes == ("The GPU's clock was 1500 MHz in place of 1980 MHz.",)
 
 
 # --- losses ---------------------------------------------------------------------------------------
@@ -207,7 +205,7 @@ def test_losses_of_the_first_steps(losses: list[tuple[Loss, ...]], expected: Agr
 def test_losses_of_a_program_without_a_seed_are_unknown() -> None:
     runs = made([[30, 30], [30, 30]])
     runs = [replace(run, losses=(2.0 + run.number,)) for run in runs]
-    found = judge_variant(runs, 1, repeats=2)
+    found = judge_variant(runs, 1)
     assert found.losses is Agreement.UNKNOWN
     assert "seed" in found.losses_note
 
@@ -219,7 +217,7 @@ def reported() -> TrialReport:
     runs = made([[31.8, 31.9, 31.7], [28.1, 28.0, 28.2]], losses=[(1.0,), (2.0,)], samples=8.0)
     failed = TrialRun(2, 6, failure="failed with exit code 3", last_lines=("no [option]",))
     predicted = Prediction("advice", "layout_conversions", -15.0, "likely", 1)
-    tries = [judge_variant([*runs, failed], at, repeats=3, tries=2) for at in (1, 2)]
+    tries = [judge_variant([*runs, failed], at, tries=2) for at in (1, 2)]
     commands = ("python a.py", "python a.py --x|y", "python a.py --z")
     return TrialReport(commands, (*runs, failed), tuple(tries), {2: failed}, (predicted,))
 

@@ -123,7 +123,7 @@ def draw_trials(bench: Bench, runs: Sequence[TrialRun]) -> None:
         window = runs[starts[number % len(starts)] :][:WINDOW]
         sides = [side for _ in range(WINDOW // 2) for side in order.sample((0, 1), 2)]
         drawn = [replace(run, variant=side) for run, side in zip(window, sides, strict=True)]
-        found = judge_variant(drawn, 1, repeats=WINDOW // 2)
+        found = judge_variant(drawn, 1)
         verdicts.append(str(found.verdict))
         print(f"itself {number}: {sentence(found)}")
     called = sum(verdict in ("faster", "slower") for verdict in verdicts)

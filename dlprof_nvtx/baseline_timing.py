@@ -77,6 +77,7 @@ class Reference:
         self.calls = 0  # Of the model that ends a step.
         self.training_calls = 0  # Of these in training.
         self.ended = 0  # Steps of the loop that have ended.
+        self.replays: dict[int, int] = {}  # Of CUDA graphs by ``id``, since a step has ended.
         self.ticks: list[tuple[int, Any, str]] = []  # Time, CUDA event, name of a phase.
         self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
         self.found = 0  # Number of ticks when the loop was found; 0: not yet.
@@ -193,6 +194,7 @@ class Reference:
     def _follow(self, clock: str, owner: Any) -> None:
         self.clock, self.owner, self.ticks, self.found = clock, id(owner), [], 0
         self.ended = 0
+        self.replays = {}
         self.name, self.number = _name_of(clock, owner), WINDOWS.number(owner)
 
     def end_compiled(self, function: Any) -> None:
@@ -211,6 +213,19 @@ class Reference:
             self._follow("compiled", function)
         if self.clock == "compiled" and self.owner == id(function):
             self._tick(self.ticks)
+
+    def end_replay(self, graph: Any) -> None:
+        """End a step of a trial where a CUDA graph was replayed, if such a graph is the step.
+
+        It is where nothing else has ended a step while the graph ran again and again; in a step of
+        gradient accumulation it may do so some times.
+        """
+        if self.clock == "compiled" and self.owner == id(graph):
+            self._tick(self.ticks)
+            return
+        count = self.replays[id(graph)] = self.replays.get(id(graph), 0) + 1
+        if count > (FOUND_STEPS if self.owner is None else CALLS_PER_STEP):
+            self._follow("compiled", graph)
 
     def call(self, model: Any, *, is_training: bool) -> None:
         """End a step if there is no optimizer: the model is called again."""
@@ -288,6 +303,7 @@ class Reference:
             return
         ticks.append((time.perf_counter_ns(), record_event(), self.phase))
         TRIAL.end_step()
+        self.replays.clear()
         count, run_ns = len(ticks), ticks[-1][0] - ticks[0][0]
         if not self.found:
             least = min(self.wanted // TRIAL_WARM_UP, MOST_WARM_UP)

@@ -61,6 +61,8 @@ def patch() -> None:
     if graph is not None and hasattr(graph, "capture_begin"):
         wrap(graph, "capture_begin", before=begin_before_capture)
         wrap(graph, "capture_end", before=end_after_capture)
+        if TRIAL.is_active:
+            wrap(graph, "replay", after=REFERENCE.end_replay)
 
 
 def begin_timing() -> None:

@@ -100,12 +100,14 @@ def _details(report: TrialReport, found: Estimate) -> Iterator[str]:
 
 def _machine(report: TrialReport) -> str:
     noises = [found.noise_pct for found in report.estimates if found.noise_pct is not None]
-    noise = f"runs of one program differ by {max(noises):.1f} %" if noises else "unknown"
+    noise = "unknown"
+    if noises:
+        noise = f"runs of one program differ by {max(noises):.1f} % (standard deviation)"
     clocks = [run.sm_clock_mhz for run in report.runs if run.sm_clock_mhz]
     clock = f"{median(clocks):.0f} MHz" if clocks else "unknown"
     if clocks and max(clocks) != min(clocks):
         clock += f" ({min(clocks)} to {max(clocks)})"
-    return f"Noise of the machine: {noise} (standard deviation). GPU clock: {clock}."
+    return f"Noise of the machine: {noise}. GPU clock: {clock}."
 
 
 def _ended(report: TrialReport) -> list[str]:

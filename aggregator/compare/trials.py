@@ -220,7 +220,7 @@ def _notes(base: Sequence[TrialRun], new: Sequence[TrialRun], unit: Unit) -> lis
     elif any(run.samples is None for run in (*base, *new)):
         notes.append("The batch sizes are unknown: compared per step.")
     if base[0].ranks != new[0].ranks:
-        notes.append(f"{new[0].ranks} processes have steps in place of {base[0].ranks}.")
+        notes.append(f"Processes with steps: {new[0].ranks} in place of {base[0].ranks}.")
     if {run.clock for run in base} != {run.clock for run in new}:
         notes.append("Not all runs could be timed by events of the GPU; others are by the host.")
     old, now = ([run.sm_clock_mhz for run in side if run.sm_clock_mhz] for side in (base, new))

@@ -23,6 +23,7 @@ DATABASE: Final = "dlprof_dldb.sqlite"
 _FACTOR, _MORE_S = 3, 30.0
 """A program is ended after so many times the median run of the trial and so many seconds: its loop
 has been recorded by then, and it may go on for days."""
+_ERROR: Final = "dlprof: error: "
 _SAVE_S: Final = 600.0
 """Aggregating a capture takes no longer."""
 _END_S: Final = 10.0
@@ -42,7 +43,10 @@ def compare_captures(
     limit_s = _FACTOR * median(run.seconds for run in trial.runs if run.step_ns) + _MORE_S
     captures: dict[int, Path | str] = {}
     for variant, command in enumerate(trial.plan.commands):
-        if trial.measured(variant):
+        # Without the base there is nothing to compare with.
+        if isinstance(captures.get(0), str):
+            captures[variant] = ""
+        elif trial.measured(variant):
             name = f"try{variant}" if variant else "base"
             on_capture(name)
             captures[variant] = _capture(command, folder / name, limit_s)
@@ -90,7 +94,8 @@ def _capture(command: str, folder: Path, limit_s: float) -> Path | str:
         database = folder / DATABASE
         if database.is_file():
             return database
-        return " ".join(last_lines(output)) or f"dlprof ended with exit code {process.returncode}"
+        said = " ".join(last_lines(output)).rpartition(_ERROR)[2]
+        return said or f"dlprof ended with exit code {process.returncode}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,6 +18,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from dlprof_nvtx import memory, phases  # noqa: E402 - needs PyTorch
 from dlprof_nvtx.baseline_timing import STARTED, Reference  # noqa: E402 - needs PyTorch
 from dlprof_nvtx.program import has_loop  # noqa: E402 - needs PyTorch
+from dlprof_nvtx.trial import TRIAL  # noqa: E402 - needs PyTorch
 
 SECOND_NS = 1_000_000_000
 
@@ -214,3 +218,90 @@ def test_a_module_of_a_library_is_a_launcher_while_its_package_is_imported(
     monkeypatch.setattr("sys.orig_argv", ["python", "-u", "-m", module, "train.py"])
     monkeypatch.delattr("__main__.__file__", raising=False)
     assert has_loop() is expected
+
+
+# --- trials ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tried(held: Reference, monkeypatch: pytest.MonkeyPatch) -> Reference:
+    monkeypatch.setattr(TRIAL, "is_active", True)
+    monkeypatch.setattr(TRIAL, "limit_ns", 60 * SECOND_NS)
+    held.wanted, held.is_asked = 20, True
+    return held
+
+
+class Clock:
+    """A clock that steps, not time, set forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ns = 0
+        monkeypatch.setattr(time, "perf_counter_ns", lambda: self.now_ns)
+
+
+def _done(reference: Reference) -> bool:
+    return (Path(reference.folder) / f"done.{os.getpid()}").exists()
+
+
+def _steps(reference: Reference, clock: Clock, end: Callable[[], None], step_ns: int) -> int:
+    """Run steps until the timing is done; returns their number."""
+    count = 0
+    while not _done(reference):
+        clock.now_ns += step_ns
+        end()
+        count += 1
+        assert count < 10_000
+    return count
+
+
+def test_trial_times_its_steps_for_a_second_and_begins_nothing(
+    tried: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizer, clock = torch.optim.SGD([torch.zeros(1, requires_grad=True)]), Clock(monkeypatch)
+    _steps(tried, clock, lambda: tried.step(optimizer), 10_000_000)
+    (path,) = Path(tried.folder).glob("steps.*.json")
+    found = json.loads(path.read_text())["bare"]["host_ns"]
+    assert set(found) == {10_000_000}
+    assert len(found) == 100
+    assert list(Path(tried.folder).glob("start.*")) == []
+    tried.step(optimizer)  # The program goes on until it is ended.
+
+
+def test_trial_of_slow_steps_ends_with_its_time(
+    tried: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried.wanted = 200
+    optimizer, clock = torch.optim.SGD([torch.zeros(1, requires_grad=True)]), Clock(monkeypatch)
+    assert _steps(tried, clock, lambda: tried.step(optimizer), 5 * SECOND_NS) < 20
+
+
+def test_trial_of_steps_that_are_never_even_ends(
+    tried: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizer, clock = torch.optim.SGD([torch.zeros(1, requires_grad=True)]), Clock(monkeypatch)
+    chance = random.Random(1)
+
+    def end() -> None:
+        clock.now_ns += chance.choice([0, SECOND_NS // 10, SECOND_NS])
+        tried.step(optimizer)
+
+    assert _steps(tried, clock, end, 1_000_000) < 200
+
+
+def test_replayed_graph_is_the_step_if_nothing_else_ends_one(
+    tried: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Graph:
+        pass
+
+    optimizer, clock = torch.optim.SGD([torch.zeros(1, requires_grad=True)]), Clock(monkeypatch)
+    graph = Graph()
+    for _ in range(30):  # A part of the step is a graph.
+        clock.now_ns += 1_000_000
+        tried.end_replay(graph)
+        tried.end_replay(graph)
+        tried.step(optimizer)
+    assert (tried.clock, len(tried.ticks)) == ("optimizer", 30)
+    _steps(tried, clock, lambda: tried.end_replay(graph), 10_000_000)
+    assert tried.clock == "compiled"
+    assert set(tried.bare["host_ns"]) == {10_000_000}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from aggregator.compare.trials import TrialRun
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from profiler_cli.dlprof import main
+from profiler_cli.trial import captures
 from profiler_cli.trial import runs as trial_runs
 from profiler_cli.trial.runs import Trial, TrialPlan, run_trial
 from tests.conftest import ProfileFactory
@@ -361,6 +363,43 @@ def test_another_profile_of_the_folder_does_not_show_the_trial(
     other.write_bytes(database.read_bytes())
     with opened(other, time_limit_s=60) as source:
         assert read_trials(AggregationData(source, {"aggr_id": 1})).count == 0
+
+
+# --- captures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_captured", [True, False])
+def test_captures_are_compared_or_it_is_said_why_not(
+    program: Callable[..., str],
+    imported: ProfileFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_captured: bool,
+) -> None:
+    asked = []
+
+    def capture(command: str, folder: Path, limit_s: float) -> Path | str:
+        asked.append(folder.name)
+        assert limit_s > 30
+        if not is_captured:
+            return "launched no GPU work"
+        folder.mkdir(parents=True)
+        return Path(shutil.copy(imported("gpt"), folder))
+
+    monkeypatch.setattr(captures, "_capture", capture)
+    words = ["trial", "--base", program(), "--try", program("fail"), "--try", program()]
+    words += ["--repeats", "1", "--profile", "--output_path", str(tmp_path / "captures")]
+    assert main(words) == 14
+    text = capsys.readouterr().out
+    if is_captured:
+        assert asked == ["base", "try2"]
+        assert "\ntry 2 against the base, captured\n" in text
+        assert "mean step, as profiled" in text
+    else:
+        assert asked == ["base"]
+        assert "The base was not captured: launched no GPU work" in text
 
 
 # --- PyTorch --------------------------------------------------------------------------------------

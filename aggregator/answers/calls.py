@@ -149,7 +149,7 @@ def read_kernel_launches(data: AggregationData, *, kernel: str) -> KernelLaunche
     )
 
 
-def _require_op(data: AggregationData) -> None:
+def require_op(data: AggregationData) -> None:
     """Raise OpNotFoundError if the op without calls is none of the aggregation."""
     if not data.rows(OPS, {"op_id": str(data.params["op_id"])}, limit=1):
         raise OpNotFoundError(
@@ -158,7 +158,7 @@ def _require_op(data: AggregationData) -> None:
 
 
 def _op_calls(data: AggregationData) -> OpCalls:
-    iterations = _iterations(data)
+    iterations = aggregated_iterations(data)
     sql = (
         "SELECT start_time, gpu_time, cpu_time, input_shapes, output_shapes FROM view_op_instances "
         "WHERE domain_name = :domain AND op_node_id = :op_id "
@@ -167,7 +167,7 @@ def _op_calls(data: AggregationData) -> OpCalls:
     bounds = {"low": iterations.low_ns, "high": iterations.high_ns}
     calls = data.database.rows(sql, {**data.params, **bounds})
     if not calls:
-        _require_op(data)
+        require_op(data)
     start, gpu, cpu = (_integers(row[place] for row in calls) for place in range(3))
     place = iterations.places(start)
     shapes: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
@@ -201,14 +201,14 @@ _NO_SHAPES = say("The profile contains no shapes of its inputs.")
 
 def _op_calls_of_dlprof(data: AggregationData) -> OpCalls:
     """NVIDIA's databases have the kernel time of an op in each iteration, and no single calls."""
-    iterations = _iterations(data)
+    iterations = aggregated_iterations(data)
     sql = (
         "SELECT iter_value, total_gpu_time FROM view_iteration_ops "
         "WHERE aggr_id = :aggr_id AND domain_name = :domain AND op_node_id = :op_id"
     )
     found = data.database.rows(sql, data.params)
     if not found:
-        _require_op(data)
+        require_op(data)
     place = iterations.places_of(_integers(row[0] for row in found))
     gpu = iterations.sums(place, _integers(row[1] for row in found))
     missing = (
@@ -221,15 +221,23 @@ def _op_calls_of_dlprof(data: AggregationData) -> OpCalls:
     )
 
 
+def kernel_rows(data: AggregationData, name: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the rows of a kernel, and the column that has its name: the full or the short one.
+
+    Raises:
+        KernelNotFoundError: The aggregation has no such kernel.
+    """
+    for column in ("kernel_long_name", "kernel_name"):
+        if rows := data.rows(KERNELS, {column: name}):
+            return rows, column
+    raise KernelNotFoundError(
+        say("The aggregation has no kernel {name!r} in this domain.", name=name),
+        hint=say("Use its full name, as the table of kernels has it."),
+    )
+
+
 def _kernel_launches(data: AggregationData, name: str) -> KernelLaunches:
-    rows = data.rows(KERNELS, {"kernel_long_name": name})
-    column = "kernel_long_name" if rows else "kernel_name"
-    rows = rows or data.rows(KERNELS, {"kernel_name": name})
-    if not rows:
-        raise KernelNotFoundError(
-            say("The aggregation has no kernel {name!r} in this domain.", name=name),
-            hint=say("Use its full name, as the table of kernels has it."),
-        )
+    rows, column = kernel_rows(data, name)
     calls, time = (sum(row[key] or 0 for row in rows) for key in ("num_calls", "gpu_time_ns"))
     shares = [row["share_pct"] for row in rows if row["share_pct"] is not None]
     names = {(row["kernel_long_name"], row["readable_name"]) for row in rows}
@@ -257,7 +265,7 @@ def _with_launches(
     if data.params["domain"] != DEFAULT_DOMAIN and data.database.has("view_launch_keys"):
         missing = ("iterations", "gpu_time_bins", "num_sizes", "sizes")
         return replace(reply, unknown=dict.fromkeys(missing, ONLY_DEFAULT_DOMAIN))
-    iterations = _iterations(data)
+    iterations = aggregated_iterations(data)
     found = data.database.rows(_launches_sql(data, column), {**data.params, "kernel": name})
     place = iterations.places_of(_integers(row[0] for row in found))
     gpu = _integers(row[1] for row in found)
@@ -329,7 +337,8 @@ class _Iterations:
         return zip(self.index.tolist(), *columns, strict=True)
 
 
-def _iterations(data: AggregationData) -> _Iterations:
+def aggregated_iterations(data: AggregationData) -> _Iterations:
+    """Return the iterations of the aggregation, with their times."""
     rows = [row for row in data.rows(ITERATIONS) if row["is_profiled"]]
     names = ("iteration_index", "start_time_ns", "stop_time_ns")
     return _Iterations(*(_integers(row[name] for row in rows) for name in names))

@@ -147,7 +147,7 @@ class CallDescriber:
             cost,
             types,
             # Libraries of serving engines multiply narrow types with Tensor Cores only, and the
-            # names of their kernels do not tell.
+            # names of their kernels do not say so.
             uses_tc=bool(calls.uses_tc[row]) or (element_size(cost.operand) or 4) < 4,
             marker_type=cost.operand or recorded[0],
         )

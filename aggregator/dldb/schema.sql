@@ -1467,11 +1467,11 @@ CREATE TABLE counters (
     id INTEGER PRIMARY KEY,
     -- Row of devices. Unit: none.
     device INTEGER NOT NULL,
-    -- Memory in use, Utilization, or what Nsight Systems calls it. Unit: none.
+    -- Memory in use, Utilization, what Nsight Systems calls it, or the metric of CUPTI. Unit: none.
     name TEXT NOT NULL,
     -- bytes or percent. Unit: none.
     unit TEXT NOT NULL,
-    -- nvml (dlprof, while the application ran) or nsys (GPU metrics of Nsight Systems). Unit: none.
+    -- nvml (dlprof, while the application ran), nsys (GPU metrics of Nsight Systems) or kineto (samples of torch.profiler). Unit: none.
     source TEXT NOT NULL
 );
 

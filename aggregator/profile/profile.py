@@ -248,7 +248,7 @@ class Counter:
     device: int  # Row of ``Profile.devices``.
     name: str
     unit: str  # bytes or percent.
-    source: str  # nvml or nsys.
+    source: str  # nvml, nsys or kineto.
     start_ns: Int64  # When each sample was read. Unit: ns.
     stop_ns: Int64  # Until when it stands. Unit: ns.
     value: Int64  # Unit: bytes, or hundredths of a percent.

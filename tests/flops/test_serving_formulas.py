@@ -146,7 +146,7 @@ def test_one_token_reads_the_weights_of_its_experts_only() -> None:
 
 
 def test_experts_without_weights_take_those_of_the_operators_inside() -> None:
-    """MXFP4: 16 bytes are 32 elements; the router's scores (4, 8) tell the number of experts."""
+    """MXFP4: 16 bytes are 32 elements; the router's scores (4, 8) say the number of experts."""
     inner = (
         *(Argument((8, 16, 48), BYTE), Argument((8, 12, 32), BYTE), Argument((1, 8, 24), HALF)),
         *(Argument((4, 2), HALF), Argument((4, 2), "int16"), Argument((4, 1), "uint32")),

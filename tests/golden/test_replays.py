@@ -396,7 +396,11 @@ def test_annotations_of_nodes_name_the_modules_of_replays(tmp_path: Path) -> Non
     ]
     streams = "SELECT DISTINCT stream_id FROM kernels ORDER BY 1"
     assert found.query(streams) == [(33,), (34,), (35,), (36,)]
-    assert found.warnings() == {"UNUSED_EVENTS": 40}
+    # Forty samples of a counter, the last of which stands for a time after the profile.
+    assert found.warnings() == {"UNUSED_EVENTS": 1}
+    counters = "SELECT c.name, c.unit, c.source, count(*), min(s.value), max(s.value)"
+    counters += " FROM counters AS c JOIN counter_samples AS s ON s.counter = c.id"
+    assert found.query(counters) == [("SMs Active", "percent", "kineto", 39, 5000, 8800)]
     using = "SELECT DISTINCT tc_eligible, using_tc FROM view_op_nodes WHERE op_node_type = 'wq'"
     assert found.query(using) == [(1, 1)]
 

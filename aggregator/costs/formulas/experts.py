@@ -68,7 +68,7 @@ def _is_packed(call: OpCall, tensor: Argument) -> bool:
 
 
 def _result_type(call: OpCall, left: Argument) -> str:
-    """Type of a result that is not among the arguments; empty: the kernels' names have to tell."""
+    """Type of a result that is not among the arguments; empty: the it is in the kernels' names only."""
     wide = [tensor.data_type for tensor in call.arguments if tensor.data_type in _WIDTHS[2:4]]
     return left.data_type if left.data_type in _WIDTHS[:4] else next(iter(wide), "")
 
@@ -106,7 +106,7 @@ def _weights(call: OpCall, tensors: list[Argument]) -> list[Argument]:
     """The largest tensors that have a matrix for each expert."""
     stacks = [t for t in call.arguments if len(t.shape) == 3 and t.shape[0] > 1]
     if not stacks:
-        # The router's scores (T, E) tell how many experts there are.
+        # The router's scores (T, E) say how many experts there are.
         count = next((t.shape[1] for t in call.arguments[1:] if len(t.shape) == 2), 0)
         stacks = [t for t in tensors if len(t.shape) == 3 and t.shape[0] == count > 1]
     largest = max((elements(tensor.shape) for tensor in stacks), default=0)

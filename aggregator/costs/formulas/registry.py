@@ -43,7 +43,7 @@ _SHARING = frozenset(
 def formula_of(name: str, full_name: str = "") -> Formula | None:
     """Formula of an operator by its name without namespace; None: no formula.
 
-    Operators of other libraries than PyTorch may have one by the kind that ``full_name`` tells.
+    Operators of other libraries than PyTorch may have one by the kind that ``full_name`` says.
     """
     found = _FORMULAS.get(name) or _FORMULAS.get(name.removesuffix("_"))
     if found is None and (kind := serving.kind_of(full_name)) is not None:

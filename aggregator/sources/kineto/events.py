@@ -16,6 +16,7 @@ from aggregator.kernels.names import demangle
 from aggregator.profile.arrays import Codes, concatenate_and_clear, narrow
 from aggregator.sources.kineto.arguments import Arguments, parameter_names
 from aggregator.sources.kineto.names import COPY_KINDS, MODULE_PREFIX, copy_name, thread_name
+from aggregator.sources.kineto.samples import CATEGORY, Samples, add_samples
 from aggregator.sources.kineto.trace_json import MEMORY_EVENT, Args, Event, TraceText, decode
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class TraceEvents:
     thread_names: dict[tuple[Any, Any], str] = field(default_factory=dict)
     # Number of events of each category that is not read, though nothing else says the same.
     unused: Counter[str] = field(default_factory=Counter)
+    samples: Samples = field(default_factory=dict)  # Of the counters of GPUs.
     broken: int = 0  # Number of events without a possible time, or without their other end.
     odd: Counter[str] = field(default_factory=Counter)  # Number of values not understood, by name.
     reversed: int = 0  # Number of events that ended before they began.
@@ -119,17 +121,15 @@ class _Reader:
     def _by_kind(self, events: list[Event]) -> dict[str, list[Event]]:
         groups: dict[str, list[Event]] = defaultdict(list)
         halves: list[Event] = []
+        others: list[Event] = []
         for event in events:
             if event.ph == "X":
                 groups[event.cat].append(event)
             elif event.ph in {"B", "E"}:
                 halves.append(event)
-            elif event.ph == "M" and event.name == "thread_name":
-                key, name = (event.pid, event.tid), thread_name(event.args.name)
-                known = self._events.thread_names.get(key, "")
-                self._events.thread_names[key] = max(known, name)
-            elif event.ph not in _LINKS and event.name not in _OF_THE_PROFILER:
-                self._events.unused[event.cat or event.name or "(none)"] += 1
+            else:
+                others.append(event)
+        self._add_others(others)
         for event in self._joined(halves) if halves else ():
             groups[event.cat].append(event)
         kinds: dict[str, list[Event]] = defaultdict(list)
@@ -140,6 +140,23 @@ class _Reader:
             elif category.lower() not in _REPEATING:
                 self._events.unused[category or "(none)"] += len(chosen)
         return kinds
+
+    def _add_others(self, events: list[Event]) -> None:
+        """Add what takes no time: names of threads, samples of counters, and what is not read."""
+        counted: list[Event] = []
+        for event in events:
+            if event.ph == "M" and event.name == "thread_name":
+                key, name = (event.pid, event.tid), thread_name(event.args.name)
+                known = self._events.thread_names.get(key, "")
+                self._events.thread_names[key] = max(known, name)
+            elif event.ph == "C" and event.cat == CATEGORY:
+                counted.append(event)
+            elif event.ph not in _LINKS and event.name not in _OF_THE_PROFILER:
+                self._events.unused[event.cat or event.name or "(none)"] += 1
+        sampled = [event for event in counted if _is_possible(event.ts)]
+        self._events.broken += len(counted) - len(sampled)
+        for event in add_samples(self._events.samples, sampled):
+            self._events.unused[event.cat or event.name or "(none)"] += 1
 
     def _joined(self, halves: list[Event]) -> Iterator[Event]:
         """Complete events from begins and ends; those of a thread nest.

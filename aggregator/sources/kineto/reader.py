@@ -7,6 +7,7 @@ and its Python functions become the call stacks of ops.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from aggregator.sources.kineto.lists import complete_lists
 from aggregator.sources.kineto.names import copy_kinds
 from aggregator.sources.kineto.ranges import build_ranges
 from aggregator.sources.kineto.row_order import sort_events
+from aggregator.sources.kineto.samples import CATEGORY, sampled_counters
 from aggregator.sources.kineto.system import (
     Lanes,
     job_ranks,
@@ -104,12 +106,14 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         table["start"] -= start_ns
         table["end"] -= start_ns
     end_ns = max(int(t["end"].max(initial=0)) for t in tables.values())
-    lanes = Lanes(events)
+    devices = read_devices(events)
+    counters, lost = sampled_counters(events.samples, devices, start_ns, end_ns)
+    events.unused += Counter({CATEGORY: lost} if lost else {})
     warnings += _warnings(events)
     repair_devices(work, warnings)
+    lanes = Lanes(events)
     strings, short = _strings(events)
     api = _api_calls(tables["api"], lanes)
-    devices = read_devices(events)
     columns = _WorkColumns(api, lanes, np.array([d.device_id for d in devices], dtype=np.int64))
     shapes = complete_lists(
         events, [read_arguments(arguments) for arguments in events.shapes.values()]
@@ -148,6 +152,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         job_ranks=job_ranks(events.header),
         source_format=SourceFormat.KINETO,
         records_memory=events.records_memory,
+        counters=counters,
         warnings=warnings,
     )
 

@@ -82,6 +82,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     record_stream: _Int64 = msgspec.field(name="wait_on_stream", default=-1)
     call_id: int | str = msgspec.field(name="Comms Id", default=-1)
     external: int = msgspec.field(name="External id", default=-1)
+    value: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""))  # Of a sample.
 
 
 _NO_ARGS: Final = Args()

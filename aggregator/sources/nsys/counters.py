@@ -12,21 +12,18 @@ import numpy as np
 
 from aggregator.errors import CorruptProfileError
 from aggregator.profile.arrays import row_codes
-from aggregator.profile.profile import Counter
 from aggregator.sources.arrow_columns import arrow_connection, integers
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.gpu_memory import MAX_MEMORY_BYTES, SAMPLE_COLUMNS, gpu_key
+from aggregator.sources.samples import BYTES, HUNDREDTHS, PERCENT, standing, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from aggregator.profile.arrays import Int64
-    from aggregator.profile.profile import Device
+    from aggregator.profile.profile import Counter, Device
     from aggregator.sources.nsys.schema import Schema
 
-BYTES: Final = "bytes"
-PERCENT: Final = "percent"
-_HUNDREDTHS: Final = 100
 _METRICS: Final = (
     *("GR Active", "GPU Active", "SMs Active", "SM Active", "SM Issue", "Tensor Active", "DRAM"),
     *("PCIe", "NVLink"),
@@ -35,8 +32,6 @@ _METRICS: Final = (
 _METRIC_UNIT: Final = "[Throughput %]"
 _GPU_MASK: Final = 0xFF
 _MOST_SAMPLES: Final = 20_000_000
-_MOST_INTERVALS: Final = 4
-"""A sample stands until the next one, unless that comes this many usual intervals later."""
 
 
 def read_counters(
@@ -64,7 +59,7 @@ def read_counters(
     except CorruptProfileError:
         # The profile is complete without the samples.
         return ()
-    return tuple(part for part in (_within(counter, end_ns) for counter in found) if part)
+    return tuple(part for part in (within(counter, end_ns) for counter in found) if part)
 
 
 def _nvml(schema: Schema, devices: tuple[Device, ...], start_utc_ns: int) -> Iterator[Counter]:
@@ -82,13 +77,13 @@ def _nvml(schema: Schema, devices: tuple[Device, ...], start_utc_ns: int) -> Ite
         keys = {device.uuid} if has_uuids and device.uuid else {device.host_id, device.device_id}
         mine = [row[2:] for row in rows if gpu_key(*row[:2], has_uuids=has_uuids) in keys]
         memory = [(at, used) for at, used, _ in mine if _is_memory(used)]
-        busy = [(at, round(pct * _HUNDREDTHS)) for at, _, pct in mine if _is_share(pct)]
+        busy = [(at, round(pct * HUNDREDTHS)) for at, _, pct in mine if _is_share(pct)]
         for name, unit, samples in (
             ("Memory in use", BYTES, memory),
             ("Utilization", PERCENT, busy),
         ):
             at, value = np.array(samples, dtype=np.int64).reshape(-1, 2).T
-            yield _counter(number, name, unit, "nvml", at - start_utc_ns, value)
+            yield standing(number, name, unit, "nvml", at - start_utc_ns, value)
 
 
 def _is_memory(value: object) -> bool:
@@ -96,7 +91,7 @@ def _is_memory(value: object) -> bool:
 
 
 def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= _HUNDREDTHS
+    return isinstance(value, int | float) and 0 <= value <= HUNDREDTHS
 
 
 def _metrics(schema: Schema, devices: tuple[Device, ...], offset_ns: int) -> Iterator[Counter]:
@@ -120,10 +115,10 @@ def _metrics(schema: Schema, devices: tuple[Device, ...], offset_ns: int) -> Ite
         if key not in texts or device is None:
             continue
         mine = order[edges[code] : edges[code + 1]]
-        mine = mine[(value[mine] >= 0) & (value[mine] <= _HUNDREDTHS)]
-        yield _counter(
+        mine = mine[(value[mine] >= 0) & (value[mine] <= HUNDREDTHS)]
+        yield standing(
             *(device, texts[key], PERCENT, "nsys"),
-            *(at[mine] - offset_ns, value[mine] * _HUNDREDTHS),
+            *(at[mine] - offset_ns, value[mine] * HUNDREDTHS),
         )
 
 
@@ -148,27 +143,3 @@ def _metric_samples(schema: Schema) -> Sequence[Int64]:
             for position, part in enumerate(parts):
                 part.append(integers(batch.column(position)))
     return [np.concatenate(part) for part in parts]
-
-
-def _counter(
-    device: int, name: str, unit: str, source: str, start_ns: Int64, value: Int64
-) -> Counter:
-    """Each sample stands until the next one; where readings are missing, for one interval."""
-    gaps = np.diff(start_ns)
-    usual = int(np.median(gaps)) if len(gaps) else 0
-    gaps = np.append(gaps, usual)
-    gaps = np.where(gaps > _MOST_INTERVALS * usual, usual, gaps)
-    return Counter(device, name, unit, source, start_ns, start_ns + gaps, value)
-
-
-def _within(counter: Counter, end_ns: int) -> Counter | None:
-    """The samples that stand in the time of the profile; None: there are none."""
-    kept = (counter.stop_ns > 0) & (counter.start_ns < end_ns)
-    kept &= counter.stop_ns > counter.start_ns
-    if not kept.any():
-        return None
-    return Counter(
-        *(counter.device, counter.name, counter.unit, counter.source),
-        *(np.maximum(counter.start_ns[kept], 0), np.minimum(counter.stop_ns[kept], end_ns)),
-        counter.value[kept],
-    )

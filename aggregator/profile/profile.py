@@ -28,6 +28,7 @@ class SourceFormat(StrEnum):
 
     NSYS = "nsys"
     KINETO = "kineto"
+    XPLANE = "xplane"
     DLPROF = "dlprof"
 
 

@@ -55,6 +55,10 @@ def open_profile(path: Path, progress: Progress, nsys_path: str = "") -> Profile
         return _read_report(path, progress, nsys_path)
     if found is Format.TRACE:
         return _read_trace(path, progress)
+    if found is Format.XPLANE and path.stat().st_size:
+        from aggregator.sources.xplane import reader as xplane  # noqa: PLC0415
+
+        return xplane.read(path, progress)
     if found is Format.SQLITE:
         return _read_sqlite(path, progress)
     raise unsupported(path, found, None)
@@ -75,6 +79,8 @@ def check_start(path: Path, found: Format, nsys_path: str = "") -> bool:
 
         TraceText(path).check_head()
         return True
+    if found is Format.XPLANE:
+        return path.stat().st_size > 0
     if found is Format.REPORT and path.stat().st_size:
         from aggregator.sources.nsys.report import find_nsys  # noqa: PLC0415
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 READ_ERRORS: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
 """Errors of reading a damaged SQLite file: SQLite's own messages may quote bytes of it."""
 REPORT_SUFFIXES: Final = (".nsys-rep", ".qdrep")
-PROFILE_SUFFIXES: Final = (".sqlite", *REPORT_SUFFIXES, ".json", ".json.gz")
+XPLANE_SUFFIX: Final = ".xplane.pb"
+PERFETTO_SUFFIXES: Final = (".pftrace", ".perfetto-trace")
+PROFILE_SUFFIXES: Final = (".sqlite", *REPORT_SUFFIXES, ".json", ".json.gz", XPLANE_SUFFIX)
 SQLITE_MAGIC: Final = b"SQLite format 3\x00"
 GZIP_MAGIC: Final = b"\x1f\x8b"
 OLDEST_DLPROF: Final = "1.2"
@@ -54,6 +56,10 @@ class Format(StrEnum):
     """Database of NVIDIA's DLProf."""
     DATABASE = "database"
     """Database of open-dlprof."""
+    XPLANE = "xplane"
+    """Protocol buffer of XLA's profiler: JAX, TensorFlow."""
+    PERFETTO = "perfetto"
+    """Protocol buffer of Perfetto."""
     NVPROF = "nvprof"
     """File of nvprof or the Visual Profiler."""
     UNKNOWN = "unknown"
@@ -73,6 +79,11 @@ def detect_file(path: Path, file_name: str) -> Format:
         return Format.SQLITE
     if file_name.lower().endswith(REPORT_SUFFIXES):
         return Format.REPORT
+    # Both are protocol buffers, whose first bytes are those of any.
+    if file_name.lower().endswith(XPLANE_SUFFIX):
+        return Format.XPLANE
+    if file_name.lower().endswith(PERFETTO_SUFFIXES):
+        return Format.PERFETTO
     head = _read_head(path)
     is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
     return Format.TRACE if is_json or head.startswith(GZIP_MAGIC) else Format.UNKNOWN
@@ -97,6 +108,8 @@ def suffix_of(kind: Format, file_name: str) -> str:
     """Suffix under which a file is kept: some kinds are known by it."""
     if kind is Format.REPORT:
         return ".nsys-rep"
+    if kind is Format.XPLANE:
+        return XPLANE_SUFFIX
     if kind is Format.TRACE:
         return ".json.gz" if file_name.lower().endswith(".gz") else ".json"
     return ".sqlite"
@@ -238,6 +251,14 @@ def unsupported(path: Path, found: Format, tables: frozenset[str] | None) -> Pro
                 path=str(path),
             ),
             hint=say("Add an aggregation to it with: dlprof --database={path}", path=str(path)),
+        )
+    if found is Format.PERFETTO:
+        return UnsupportedProfileError(
+            say("'{path}' is a trace of Perfetto, which is not read.", path=str(path)),
+            hint=say(
+                "Write it as JSON: export_chrome_trace('trace.json.gz') of torch.profiler, or "
+                "Perfetto's traceconv json trace.pftrace trace.json."
+            ),
         )
     if found is Format.NVPROF:
         return UnsupportedProfileError(

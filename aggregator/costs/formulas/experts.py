@@ -68,7 +68,7 @@ def _is_packed(call: OpCall, tensor: Argument) -> bool:
 
 
 def _result_type(call: OpCall, left: Argument) -> str:
-    """Type of a result that is not among the arguments; empty: the it is in the kernels' names only."""
+    """Type of a result that is not among the arguments; empty: only kernel names say it."""
     wide = [tensor.data_type for tensor in call.arguments if tensor.data_type in _WIDTHS[2:4]]
     return left.data_type if left.data_type in _WIDTHS[:4] else next(iter(wide), "")
 

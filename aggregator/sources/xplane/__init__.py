@@ -1,0 +1,1 @@
+"""Profiles that JAX and TensorFlow write themselves: XPlane, of XLA's profiler."""

@@ -1,0 +1,430 @@
+"""Reads an XPlane file of JAX or TensorFlow on a GPU into a ``Profile``.
+
+XLA's profiler records the activities of CUPTI, as Nsight Systems does: one plane for each GPU with
+a line for each stream, and a plane of CUDA calls. It writes no ranges of HLO ops; each kernel says
+its module and op instead. They become the ranges that XLA writes for Nsight Systems (domain
+``TSL``), so that ops and iterations follow from the same rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from aggregator.errors import CorruptProfileError, NoGpuActivityError, UnsupportedProfileError
+from aggregator.frameworks.xla import DOMAIN
+from aggregator.kernels.names import demangle, short_name
+from aggregator.profile.arrays import Codes
+from aggregator.profile.profile import (
+    DEFAULT_DOMAIN,
+    ApiCalls,
+    Device,
+    DeviceWork,
+    Kernels,
+    Marks,
+    MemoryOps,
+    Profile,
+    ProfileWarning,
+    Ranges,
+    Session,
+    SourceFormat,
+)
+from aggregator.sources.xplane.planes import Plane, read_planes
+from aggregator.sources.xplane.wire import WireError
+from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aggregator.profile.arrays import Bool, Int32, Int64
+    from aggregator.system.progress import Progress
+
+_MOST_BYTES: Final = (1 << 31) - 1
+"""Larger messages are no protocol buffers: XLA could not have written one."""
+_GPU: Final = re.compile(r"^/device:GPU:(\d+)")
+_OTHER_DEVICE: Final = re.compile(r"^/device:(?!GPU|CUSTOM)(\w+)")
+_CALLS: Final = re.compile(r"^/host:CUPTI")
+_HOST: Final = "/host:CPU"
+_STREAM: Final = re.compile(r"^Stream #(\d+)")
+_COPY: Final = re.compile(r"^Memcpy(\w+)")
+_COPY_KINDS: Final = {"H2D": 1, "D2H": 2, "D2D": 8, "H2H": 9, "P2P": 10}
+_DETAIL: Final = re.compile(r"(\w+):([\w,.]+)")
+_MODULE_RUN: Final = re.compile(r"^(.+):XLA GPU module$")
+_THREAD_BITS: Final = 24
+_PROCESS: Final = 1
+"""A file is of one process, whose number is not always recorded."""
+
+
+def read(path: Path, progress: Progress) -> Profile:
+    """Read the columns of a file.
+
+    Raises:
+        CorruptProfileError: It is incomplete, or no XPlane.
+        UnsupportedProfileError: Of another device than a GPU, or too large.
+        NoGpuActivityError: Of a host only.
+    """
+    progress.phase("read", 0)
+    progress.message("Reading the planes of XLA's profiler")
+    if path.stat().st_size > _MOST_BYTES:
+        raise UnsupportedProfileError(
+            say("'{path}' has more than 2 GiB, the most of an XPlane.", path=str(path)),
+            hint=say("Trace fewer steps."),
+        )
+    try:
+        planes = read_planes(np.fromfile(path, dtype=np.uint8))
+    except WireError as error:
+        raise CorruptProfileError(
+            say("The XPlane '{path}' is damaged or incomplete.", path=str(path)),
+            hint=say("Copy it again; the program may have been ended while it wrote."),
+        ) from error
+    gpus = [plane for plane in planes if _GPU.match(plane.name) and len(plane)]
+    if not gpus:
+        _refuse(path, planes)
+    return _Assembly(path, planes, gpus).profile()
+
+
+def _refuse(path: Path, planes: list[Plane]) -> None:
+    other = next((found[1] for p in planes if (found := _OTHER_DEVICE.match(p.name))), None)
+    if other is not None:
+        raise UnsupportedProfileError(
+            say(
+                "The XPlane '{path}' is of a {device}, not of a GPU.", path=str(path), device=other
+            ),
+            hint=say("Open it with XProf: pip install xprof"),
+        )
+    if not any(plane.name.startswith(("/host:", "/device:")) for plane in planes):
+        raise CorruptProfileError(
+            say("'{path}' is no XPlane of JAX or TensorFlow.", path=str(path)),
+            hint=say("Write one with: jax.profiler.trace('log')"),
+        )
+    raise NoGpuActivityError(
+        say("The profile '{path}' holds no CUDA activity.", path=str(path)),
+        hint=say(
+            "Trace a program that runs on a GPU, with the CUDA build of jaxlib or TensorFlow."
+        ),
+    )
+
+
+@dataclass
+class _Assembly:
+    """Joins the planes to a profile."""
+
+    path: Path
+    planes: list[Plane]
+    gpus: list[Plane]
+    strings: Codes[str] = field(default_factory=Codes)
+    range_names: Codes[str] = field(default_factory=Codes)
+    threads: Codes[int] = field(default_factory=Codes)
+    thread_names: dict[int, str] = field(default_factory=dict)
+    unused: Counter[str] = field(default_factory=Counter)
+
+    def profile(self) -> Profile:
+        calls = [plane for plane in self.planes if _CALLS.match(plane.name) and len(plane)]
+        hosts = [plane for plane in self.planes if plane.name == _HOST and len(plane)]
+        used = [*self.gpus, *calls, *hosts]
+        start_ns = min(int(plane.start_ns.min()) for plane in used)
+        for plane in used:
+            plane.start_ns, plane.end_ns = plane.start_ns - start_ns, plane.end_ns - start_ns
+        for plane in self.planes:
+            self.unused[plane.name] += plane.num_untimed
+            if plane not in used:
+                self.unused[plane.name] += len(plane)
+        api = self._api(calls)
+        work = self._work()
+        ranges = self._ranges(api, work, self._host_ranges(hosts))
+        times = [plane.end_ns.max(initial=0) for plane in used]
+        thread_ids = np.array(self.threads.values(), dtype=np.int64)
+        return Profile(
+            source_name=self.path.name,
+            end_ns=int(max(times)),
+            strings=self.strings.values(),
+            range_names=self.range_names.values(),
+            shape_texts=(),
+            domain_names=(DEFAULT_DOMAIN, DOMAIN),
+            threads=thread_ids,
+            thread_process=np.zeros(len(thread_ids), dtype=np.int32),
+            process_ids=(_PROCESS,),
+            devices=tuple(map(_device, self.gpus)),
+            ranges=ranges,
+            start_end_ranges=Ranges(),
+            marks=Marks(),
+            api_calls=api,
+            kernels=work.kernels,
+            copies=work.copies,
+            sets=work.sets,
+            syncs=DeviceWork(),
+            thread_names=self.thread_names,
+            session=Session(start_utc_ns=self._start_utc_ns(start_ns)),
+            source_format=SourceFormat.XPLANE,
+            warnings=self._warnings(),
+        )
+
+    def _start_utc_ns(self, start_ns: int) -> int | None:
+        """Times count from the start of the trace, which the plane of the task has."""
+        for plane in self.planes:
+            began = plane.own.get("profile_start_time")
+            if isinstance(began, int):
+                return began + start_ns if start_ns < began else start_ns
+        return None
+
+    def _warnings(self) -> list[ProfileWarning]:
+        warnings = []
+        unused = +self.unused
+        if unused:
+            kinds = ", ".join(f"{count} {name}" for name, count in sorted(unused.items()))
+            text = say("events of the trace are of kinds that are not used: {kinds}.", kinds=kinds)
+            warnings.append(ProfileWarning("UNUSED_EVENTS", text, unused.total()))
+        return warnings
+
+    def _threads_of(self, plane: Plane) -> Int32:
+        """Row of the profile's threads of each event."""
+        ids = plane.line_ids & ((1 << _THREAD_BITS) - 1) | _PROCESS << _THREAD_BITS
+        rows = self.threads.codes(ids.tolist())
+        self.thread_names |= {
+            number: name
+            for number, name in zip(ids.tolist(), plane.line_names, strict=True)
+            if name and number not in self.thread_names
+        }
+        return rows[plane.line]
+
+    def _named(self, plane: Plane, codes: Codes[str], change: Any = str) -> Int32:
+        """Code of the name of each event."""
+        distinct, row = np.unique(plane.event_name, return_inverse=True)
+        texts = [change(plane.names.get(key, "")) for key in distinct.tolist()]
+        return codes.codes(texts)[row].astype(np.int32)
+
+    def _api(self, planes: list[Plane]) -> ApiCalls:
+        if not planes:
+            return ApiCalls()
+        columns = [
+            (
+                plane.start_ns,
+                plane.end_ns,
+                self._threads_of(plane),
+                plane.numbers("correlation_id"),
+                self._named(plane, self.strings),
+            )
+            for plane in planes
+        ]
+        start, end, thread, correlation, name = map(np.concatenate, zip(*columns, strict=True))
+        return ApiCalls(start, end, thread, correlation, name)
+
+    def _work(self) -> _Work:
+        parts = [self._work_of(row, plane) for row, plane in enumerate(self.gpus)]
+        kernels = _concatenated(Kernels, [part.kernels for part in parts])
+        copies = _concatenated(MemoryOps, [part.copies for part in parts])
+        sets = _concatenated(MemoryOps, [part.sets for part in parts])
+        return _Work(kernels, copies, sets, [part for found in parts for part in found.names])
+
+    def _work_of(self, device: int, plane: Plane) -> _Work:
+        streams = [_STREAM.match(name) for name in plane.line_names]
+        numbers = np.array([int(found[1]) if found else -1 for found in streams], dtype=np.int64)
+        has_stream = numbers[plane.line] >= 0
+        self.unused[plane.name] += int(np.count_nonzero(~has_stream))
+        names = [plane.names.get(key, "") for key in plane.event_name.tolist()]
+        is_copy = has_stream & np.array([bool(_COPY.match(name)) for name in names], dtype=bool)
+        is_set = has_stream & np.array([name.startswith("Memset") for name in names], dtype=bool)
+        rows = np.flatnonzero(has_stream & ~is_copy & ~is_set)
+        common: dict[str, Any] = {
+            "start_ns": plane.start_ns,
+            "end_ns": plane.end_ns,
+            "device": np.full(len(plane), device, dtype=np.int32),
+            "stream_id": numbers[plane.line],
+            "process": np.zeros(len(plane), dtype=np.int32),
+            "correlation_id": plane.numbers("correlation_id"),
+        }
+        long_name = self._named(plane, self.strings, demangle)
+        texts = self.strings.values()
+        short = {code: self.strings.code(short_name(texts[code])) for code in set(long_name[rows])}
+        grid, block = _sizes(plane)
+        kernels = Kernels(
+            **{key: column[rows] for key, column in common.items()},
+            name=np.array([short[code] for code in long_name[rows]], dtype=np.int32),
+            long_name=long_name[rows],
+            grid=grid[rows],
+            block=block[rows],
+        )
+        copies, sets = (_memory(plane, common, chosen, names) for chosen in (is_copy, is_set))
+        return _Work(kernels, copies, sets, [_hlo_names(plane, common["correlation_id"])])
+
+    def _ranges(self, api: ApiCalls, work: _Work, host: Ranges) -> Ranges:
+        """The host's ranges, and one for each run of calls for one HLO op.
+
+        Where the host's threads do not show the runs of modules, the calls do.
+        """
+        text_of: dict[int, tuple[str, str, str]] = {}
+        for names in work.names:
+            text_of |= names
+        order = np.lexsort((api.start_ns, api.thread))
+        spans: list[tuple[int, int, int, str]] = []
+        modules: list[tuple[int, int, int, str]] = []
+        open_op: tuple[int, str, str] | None = None
+        for row in order.tolist():
+            module, op, framework = text_of.get(int(api.correlation_id[row]), ("", "", ""))
+            if not op:
+                continue
+            thread = int(api.thread[row])
+            key = (thread, module, op)
+            start, end = int(api.start_ns[row]), int(api.end_ns[row])
+            if open_op is not None and key[:2] == open_op[:2]:
+                modules[-1] = (modules[-1][0], end, *modules[-1][2:])
+            else:
+                text = f"XlaModule:#hlo_module={module},program_id=0#"
+                modules.append((start, end, thread, text))
+            if key == open_op:
+                spans[-1] = (spans[-1][0], end, *spans[-1][2:])
+            else:
+                spans.append((start, end, thread, f"Thunk:#name={framework},hlo_op={op}#"))
+                open_op = key
+        if not (host.domain == 1).any():
+            host = host.joined(self._built(modules, 1))
+        return host.joined(self._built(spans, 1))
+
+    def _host_ranges(self, planes: list[Plane]) -> Ranges:
+        """Runs of modules, and the steps that the program marked."""
+        runs: list[tuple[int, int, int, str]] = []
+        steps: list[tuple[int, int, int, str]] = []
+        for plane in planes:
+            thread, step = self._threads_of(plane), plane.numbers("step_num")
+            names = {key: _MODULE_RUN.match(name) for key, name in plane.names.items()}
+            is_run = np.array([names.get(key) is not None for key in plane.event_name.tolist()])
+            rows = np.flatnonzero(is_run | (step >= 0))
+            self.unused[plane.name] += len(plane) - len(rows)
+            for row in rows.tolist():
+                times = (int(plane.start_ns[row]), int(plane.end_ns[row]), int(thread[row]))
+                found = names.get(int(plane.event_name[row]))
+                if found is not None:
+                    text = f"XlaModule:#hlo_module={found[1]},program_id=0#"
+                    runs.append((*times, text))
+                else:
+                    name = plane.names[int(plane.event_name[row])]
+                    steps.append((*times, f"{name} {step[row]}"))
+        return self._built(runs, 1).joined(self._built(steps, 0))
+
+    def _built(self, spans: list[tuple[int, int, int, str]], domain: int) -> Ranges:
+        columns = [*zip(*spans, strict=True)] or [(), (), (), ()]
+        start, end, thread = (np.array(column, dtype=np.int64) for column in columns[:3])
+        count = len(spans)
+        return Ranges(
+            start_ns=start,
+            end_ns=end,
+            thread=thread.astype(np.int32),
+            domain=np.full(count, domain, dtype=np.int32),
+            name=np.asarray(self.range_names.codes([*columns[3]]), dtype=np.int32),
+            seq=np.full(count, -1, dtype=np.int64),
+            shapes=np.full(count, -1, dtype=np.int32),
+        )
+
+
+@dataclass
+class _Work:
+    kernels: Kernels
+    copies: MemoryOps
+    sets: MemoryOps
+    # Module, HLO op and path in the framework by correlation id.
+    names: list[dict[int, tuple[str, str, str]]]
+
+
+def _concatenated(kind: Any, parts: list[Any]) -> Any:
+    columns = vars(parts[0])
+    return kind(**{name: np.concatenate([vars(part)[name] for part in parts]) for name in columns})
+
+
+def _hlo_names(plane: Plane, correlation: Int64) -> dict[int, tuple[str, str, str]]:
+    (module, modules), (op, ops), (path, paths) = (
+        plane.texts(name) for name in ("hlo_module", "hlo_op", "tf_op")
+    )
+    rows = np.flatnonzero((op >= 0) & (correlation >= 0))
+    _, first = np.unique(correlation[rows], return_index=True)
+    rows = rows[first]
+    return {
+        number: (
+            modules[in_module] if in_module >= 0 else "",
+            ops[of_op],
+            paths[on_path].partition(":")[0] if on_path >= 0 else "",
+        )
+        for number, in_module, of_op, on_path in zip(
+            *(column[rows].tolist() for column in (correlation, module, op, path)), strict=True
+        )
+    }
+
+
+def _details(plane: Plane, name: str) -> tuple[Int64, list[dict[str, str]]]:
+    code, texts = plane.texts(name)
+    return code, [dict(_DETAIL.findall(text)) for text in texts]
+
+
+def _sizes(plane: Plane) -> tuple[Int32, Int32]:
+    """Grid and block of each event, from ``regs:32 .. grid:8,1,1 block:256,1,1 ..``."""
+    code, details = _details(plane, "kernel_details")
+    unknown = (-1, -1, -1)
+    found = []
+    for key in ("grid", "block"):
+        values = [_three(detail.get(key, "")) or unknown for detail in details]
+        table = np.array([*values, unknown], dtype=np.int32)
+        found.append(table[code])
+    return found[0], found[1]
+
+
+def _three(text: str) -> tuple[int, ...] | None:
+    parts = text.split(",")
+    is_size = len(parts) == 3 and all(part.isdecimal() and len(part) < 10 for part in parts)
+    return tuple(map(int, parts)) if is_size else None
+
+
+def _memory(plane: Plane, common: dict[str, Any], chosen: Bool, names: list[str]) -> MemoryOps:
+    rows = np.flatnonzero(chosen)
+    sizes, hosts = np.full((2, len(plane)), -1, dtype=np.int64)
+    for name in ("memcpy_details", "memset_details"):
+        code, details = _details(plane, name)
+        for column, read_value in ((sizes, _bytes_of), (hosts, _host_kind)):
+            values = np.array([*map(read_value, details), -1], dtype=np.int64)
+            column[code >= 0] = values[code[code >= 0]]
+    kinds = [
+        _COPY_KINDS.get(found[1], -1) if (found := _COPY.match(names[row])) else -1
+        for row in rows.tolist()
+    ]
+    return MemoryOps(
+        **{key: column[rows] for key, column in common.items()},
+        num_bytes=sizes[rows],
+        copy_kind=np.array(kinds, dtype=np.int64),
+        host_kind=hosts[rows],
+    )
+
+
+def _bytes_of(detail: dict[str, str]) -> int:
+    text = detail.get("size", detail.get("num_bytes", ""))
+    return int(text) if text.isdecimal() and len(text) < 18 else -1
+
+
+def _host_kind(detail: dict[str, str]) -> int:
+    kinds = {detail.get("kind_src"), detail.get("kind_dst")}
+    return 0 if "pageable" in kinds else 1 if "pinned" in kinds else -1
+
+
+def _device(plane: Plane) -> Device:
+    number = _GPU.match(plane.name)
+    own = plane.own
+
+    def whole(name: str) -> int | None:
+        value = own.get(name)
+        return value if isinstance(value, int) and value > 0 else None
+
+    major, minor = own.get("compute_cap_major"), own.get("compute_cap_minor")
+    clock = whole("clock_rate")
+    name = own.get("device_type_string", own.get("gpu_device_name", ""))
+    return Device(
+        device_id=int(number[1]) if number else 0,
+        name=name if isinstance(name, str) else "",
+        compute_capability=(major, minor)
+        if isinstance(major, int) and isinstance(minor, int)
+        else None,
+        sm_count=whole("core_count"),
+        memory_bytes=whole("memory_size"),
+        clock_hz=clock * 1000 if clock else None,
+        bandwidth=whole("memory_bandwidth"),
+    )

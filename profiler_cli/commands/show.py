@@ -44,6 +44,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format", choices=("text", "json", "markdown"), default="text", help="(default: text)"
     )
+    parser.add_argument(
+        "--ncu",
+        metavar="OP_ID",
+        default="",
+        help="show instead how Nsight Compute profiles the kernels of an op",
+    )
     return parser
 
 
@@ -64,6 +70,10 @@ def run_show(words: Sequence[str]) -> int:
             query = "SELECT domain_name FROM view_domains LIMIT 1"
             domain = str(few_rows(database.connection.execute(query))[0][0])
             database.close()
+            if options.ncu:
+                commands = _ncu_commands(path, aggr, domain, options.ncu)
+                print(escape_control_characters("\n".join(_ncu_lines(commands, options.format))))
+                return EXIT_DONE
             document = _read(path, aggr, domain)
         except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
             raise damaged(path, error) from error
@@ -105,6 +115,32 @@ def _read(path: Path, aggr: int, domain: str) -> dict[str, Any]:
             **read_first_screen(data),
             "trials": [{**to_plain(trial), "text": remembered_text(trial)} for trial in trials],
         }
+
+
+def _ncu_commands(path: Path, aggr: int, domain: str, op_id: str) -> dict[str, Any]:
+    from aggregator.answers.single_launches import read_op_ncu  # noqa: PLC0415
+    from aggregator.system.replies import to_plain  # noqa: PLC0415
+    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415
+    from aggregator.tables.connection import opened  # noqa: PLC0415
+
+    with opened(path, time_limit_s=time_limit_s(path)) as database:
+        data = AggregationData(database, {"aggr_id": aggr, "domain": domain, "op_id": op_id})
+        found: dict[str, Any] = to_plain(read_op_ncu(data))
+        return found
+
+
+def _ncu_lines(document: Mapping[str, Any], form: str) -> Iterator[str]:
+    """Commands to copy, each after a line on what it profiles."""
+    if form == "json":
+        yield json.dumps(document, indent=2)
+        return
+    for command in document["commands"]:
+        share = (
+            "" if command["share_pct"] is None else f"{command['share_pct']:.1f} % of the time, "
+        )
+        yield f"# {share}launch of {_ms(command['gpu_time_ns'])}"
+        yield command["command"]
+    yield from (f"# {line}" for line in _wrapped(document["note"]))
 
 
 # --- text ----------------------------------------------------------------------------------------

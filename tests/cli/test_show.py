@@ -178,3 +178,20 @@ def test_a_given_step_is_the_step(
 def test_a_file_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "/nowhere/dlprof_dldb.sqlite"]) in (2, 5)
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_commands_of_an_op_profile_its_kernels(
+    imported: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = imported("ddp")
+    with closing(sqlite3.connect(database)) as connection:
+        sql = (
+            "SELECT op_node_id FROM view_op_nodes WHERE aggr_id = 1 ORDER BY gpu_time DESC LIMIT 1"
+        )
+        [(op_id,)] = connection.execute(sql).fetchall()
+    found = json.loads(_shown(database, capsys, f"--ncu={op_id}", "--format=json"))
+    lines = _shown(database, capsys, f"--ncu={op_id}").splitlines()
+    commands = [line for line in lines if not line.startswith("#")]
+    assert commands == [command["command"] for command in found["commands"]]
+    assert commands
+    assert all(command.startswith("ncu ") for command in commands)

@@ -3,7 +3,7 @@
     nsys profile -t cuda,nvtx --export=sqlite -o both python jax_xplane.py FOLDER
     python -m tests.gpu.compare_xplane both.sqlite FOLDER
 
-CUPTI serves one of them at a time on some drivers: then record it twice, first with ``FOLDER`` only.
+CUPTI serves one of them at a time on some drivers: record it twice then, first with ``FOLDER``.
 With XLA_FLAGS=--xla_gpu_enable_command_buffer= every kernel is launched by itself.
 """
 

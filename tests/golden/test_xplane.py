@@ -78,7 +78,7 @@ def gpu_planes(steps: int = 6) -> list[Plane]:
         for place, op in enumerate(("gemm_fusion_dot.1", "loop_tanh_fusion")):
             number, begin = 10 * step + place, at + 2000 + 10_000 * place
             calls.append(("cuLaunchKernel", begin, 3000, {"correlation_id": number}))
-            stats = {
+            stats: dict[str, Value] = {
                 "correlation_id": number,
                 "kernel_details": DETAILS,
                 "hlo_module": "jit_step",
@@ -88,8 +88,8 @@ def gpu_planes(steps: int = 6) -> list[Plane]:
             kernels.append((op.replace(".", "_"), begin + 5000, 8000, stats))
         number = 10 * step + 5
         calls.append(("cuMemcpyHtoDAsync_v2", at + 60_000, 2000, {"correlation_id": number}))
-        stats = {"correlation_id": number, "memcpy_details": COPY}
-        copies.append(("MemcpyH2D", at + 63_000, 4000, stats))
+        of_copy: dict[str, Value] = {"correlation_id": number, "memcpy_details": COPY}
+        copies.append(("MemcpyH2D", at + 63_000, 4000, of_copy))
     device = Plane("/device:GPU:0", core_count=132, compute_cap_major=9, compute_cap_minor=0)
     device.line(7, "Stream #7(Compute)", kernels).line(8, "Stream #8(MemcpyH2D)", copies)
     return [

@@ -96,7 +96,7 @@ def import_events(options: ImportOptions, progress: Progress) -> None:
 def find_key_nodes(
     source: Path, mode: Mode, progress: Progress, nsys_path: str = ""
 ) -> tuple[tuple[Candidate, ...], str]:
-    """The candidates for the key node of a profile, best first, and why one was chosen.
+    """Return the candidates for the key node of a profile, best first, and why one was chosen.
 
     Nothing is written.
 

@@ -289,7 +289,7 @@ def _with_launches(
 
 
 def _launches_sql(data: AggregationData, column: str) -> str:
-    """SQL of iteration, duration, grid and block of each launch of ``:kernel``.
+    """Return the SQL of iteration, duration, grid and block of each launch of ``:kernel``.
 
     Looking up keys is about ten times as fast as joining the name of every launch.
     """
@@ -367,18 +367,18 @@ def bins(durations_ns: Int64) -> list[DurationBin]:
 
 
 def _largest(found: Mapping[tuple[str, str], Sequence[int]]) -> list[tuple[str, str, int, int]]:
-    """Names, calls and time of the entries with the most GPU time."""
+    """Return the names, calls and time of the entries with the most GPU time."""
     ordered = sorted(found.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
     return [(*names, calls, time) for names, (calls, time) in ordered[:MAX_SHAPES]]
 
 
 def _common(values: Iterable[bool | None]) -> bool | None:
-    """The value that all have; None if they differ, or it is unknown."""
+    """Return the value that all have; None if they differ, or it is unknown."""
     different = set(values)
     return different.pop() if len(different) == 1 else None
 
 
 def _integers(values: Iterable[Any]) -> Int64:
-    """Numbers of a column; what a damaged database holds instead of one counts as 0."""
+    """Return the numbers of a column; what a damaged database holds instead of one counts as 0."""
     whole = (value if isinstance(value, int) else 0 for value in values)
     return np.fromiter(whole, dtype=np.int64)

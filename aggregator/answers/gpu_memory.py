@@ -297,7 +297,7 @@ def read_memory_alive(
 
 
 def _moment(data: AggregationData, number: int, event: int) -> tuple[Moment, int | None]:
-    """What lives after an event, and the offset of the recording's clock."""
+    """Return what lives after an event, and the offset of the recording's clock."""
     stored = _stored(data)
     known = _numbered(stored, number) if stored else None
     if known and event == known["peak"]["event"]:
@@ -310,7 +310,7 @@ def _moment(data: AggregationData, number: int, event: int) -> tuple[Moment, int
 
 
 def _profile_ns(time_ns: int | None, offset_ns: int | None) -> int | None:
-    """A time of a recording on the clock of the profile; None: unknown."""
+    """Return a time of a recording on the clock of the profile, or None if it is unknown."""
     return None if time_ns is None or offset_ns is None else time_ns - offset_ns
 
 
@@ -394,7 +394,7 @@ def _stored(data: AggregationData) -> Sequence[Overview]:
 
 
 def _numbered(found: Sequence[One], number: int) -> One:
-    """The item of a recording."""
+    """Return the item of a recording."""
     if not 1 <= number <= len(found):
         raise InvalidValueError(
             say("There is no recording {number} of GPU memory.", number=number),

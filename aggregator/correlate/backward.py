@@ -70,7 +70,7 @@ def _last_before(forward: Int32, nodes: Int64, seq: Integers, start_ns: Int64) -
 
 
 def occurrence_numbers(*keys: Int64 | Int32) -> Int64:
-    """Number of earlier rows with the same keys as each row: 0, 1, 2, ..."""
+    """Return the number of earlier rows with the same keys as each row: 0, 1, 2, ..."""
     count = len(keys[0])
     if not count:
         return np.empty(0, dtype=np.int64)

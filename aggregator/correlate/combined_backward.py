@@ -77,7 +77,7 @@ def find_passes(profile: Profile, tree: RangeTree, free: Int64) -> tuple[Int64, 
 
 
 def pass_columns(profile: Profile, calls: Int64, number: Int64) -> dict[str, Integers]:
-    """Columns of instances, one per backward pass, from the results of ``find_passes``."""
+    """Return columns of instances, one per backward pass, from the results of ``find_passes``."""
     api = profile.api_calls
     count = int(number[-1]) + 1 if len(number) else 0
     _, first = np.unique(number, return_index=True)
@@ -133,7 +133,7 @@ def adopt_by_time(
 
 
 def has_engine_threads(profile: Profile) -> bool:
-    """Whether a thread with the autograd engine's name launched kernels."""
+    """Return whether a thread with the autograd engine's name launched kernels."""
     launches = _launches(profile)
     return bool(_is_named(profile)[profile.api_calls.thread[launches]].any())
 
@@ -151,7 +151,7 @@ def _is_named(profile: Profile) -> Bool:
 
 
 def _engine_threads(profile: Profile, tree: RangeTree, launches: Int64) -> Bool:
-    """Per thread: whether the engine runs backward passes without ranges on it."""
+    """Return for each thread whether the engine runs backward passes without ranges on it."""
     count = len(profile.threads)
     process = profile.thread_process
     launching = _has(profile.api_calls.thread[launches], count)
@@ -168,7 +168,7 @@ def _engine_threads(profile: Profile, tree: RangeTree, launches: Int64) -> Bool:
 
 
 def _may_lack_ranges(profile: Profile, tree: RangeTree) -> Bool:
-    """Per process: whether it has no range of a backward node."""
+    """Return for each process whether it has no range of a backward node."""
     has_backward = _has(tree.process[tree.is_any(*_MARKED)], len(profile.process_ids))
     return ~has_backward
 
@@ -182,7 +182,7 @@ def _has(values: Int32 | Int64, count: int) -> Bool:
 def _forward_launches(
     profile: Profile, tree: RangeTree, launches: Int64, engine: Bool, process: int
 ) -> Int64:
-    """Starts of the launches of a process's forward thread. Unit: ns, sorted."""
+    """Return the starts of the launches of a process's forward thread. Unit: ns, sorted."""
     api = profile.api_calls
     thread = api.thread[launches]
     chosen = (profile.thread_process[thread] == process) & ~engine[thread]

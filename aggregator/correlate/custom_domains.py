@@ -36,7 +36,7 @@ class Covered:
     by_time: Bool  # Whether another thread launched it while the range was open.
 
     def own(self) -> Covered:
-        """Only work launched by the range's own thread."""
+        """Select only the work that the range's own thread launched."""
         keep = ~self.by_time
         return Covered(self.row[keep], self.instance[keep], self.by_time[keep])
 
@@ -104,7 +104,7 @@ def correlate_domain(
 def _call_instances(
     profile: Profile, nesting: Nesting, row_of: Int64, code: int, process_rows: int
 ) -> tuple[Int64, Bool]:
-    """Instance that covers each API call, and whether only by time."""
+    """Return the instance that covers each API call, and whether only by time."""
     api = profile.api_calls
     found = innermost(nesting, api.thread, api.start_ns, api.end_ns, code)
     result = np.where(found >= 0, row_of[np.maximum(found, 0)], -1)
@@ -159,7 +159,7 @@ def _self_time(nesting: Nesting, positions: Int64, row_of: Int64) -> Int64:
 
 
 def _shown_names(profile: Profile, codes: Integers, process: Int32) -> dict[int, str]:
-    """Name of each range code, with counters replaced and numbers of names kept.
+    """Return the name of each range code, with counters replaced and numbers of names kept.
 
     ``step 17`` occurs once: a counter. A few numbers that occur repeatedly, like ``Dense 1`` and
     ``Dense 2`` in every step, are names of different parts of a model.
@@ -182,7 +182,7 @@ def _shown_names(profile: Profile, codes: Integers, process: Int32) -> dict[int,
 def _ops(
     profile: Profile, nesting: Nesting, positions: Int64, row_of: Int64, code: int
 ) -> tuple[tuple[Op, ...], Int32]:
-    """One op per path and process, and the op of each range."""
+    """Return one op per path and process, and the op of each range."""
     ranges = profile.ranges
     codes = ranges.name[nesting.rows(positions)]
     process = profile.thread_process[ranges.thread[nesting.rows(positions)]]

@@ -61,7 +61,7 @@ def align(master: Int64, sequence: Int64) -> Int64:
 
 
 def _group_equal(sequences: list[Int64]) -> list[list[int]]:
-    """Steps grouped by equal sequences, without empty steps."""
+    """Return the steps grouped by equal sequences, without empty steps."""
     groups: dict[bytes, list[int]] = {}
     for number, sequence in enumerate(sequences):
         if len(sequence):
@@ -80,7 +80,7 @@ class _Master:
         return len(self._codes)
 
     def ranks(self, ids: Int64) -> Int64:
-        """Position in the final order of each id; -1 stays."""
+        """Return the position in the final order of each id; -1 stays."""
         rank = np.empty(len(self._ids), dtype=np.int64)
         rank[self._ids] = np.arange(len(self._ids))
         return np.where(ids >= 0, rank[np.maximum(ids, 0)], -1)
@@ -102,7 +102,7 @@ class _Master:
         return ids
 
     def align(self, sequence: Int64) -> Int64:
-        """Position in the master of each item of a sequence; -1: none."""
+        """Return the position in the master of each item of a sequence, or -1 if there is none."""
         result = np.full(len(sequence), -1, dtype=np.int64)
         master = self._codes
         shorter = min(len(master), len(sequence))

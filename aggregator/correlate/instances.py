@@ -90,7 +90,7 @@ class Instances:
         return len(self.origin)
 
     def extended(self, more: dict[str, Integers]) -> Instances:
-        """The instances with more appended."""
+        """Return the instances with more appended."""
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), more[name]]) for name in ROW_COLUMNS
         }

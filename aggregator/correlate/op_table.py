@@ -104,7 +104,7 @@ def _forward_identity(
     step: Int64,
     num_steps: int,
 ) -> tuple[Int64, int]:
-    """A number per instance, equal for executions of one op; -1 for backward ones.
+    """Return a number per instance, equal for executions of one op; -1 for backward ones.
 
     Returns:
         The numbers, and the count of those (from 0 on) that are positions in the loop.
@@ -134,7 +134,7 @@ def _forward_identity(
 
 
 def _complete_shapes(code: Int64, shapes: Int64) -> Int64:
-    """Shapes of executions without recorded ones: those of the others, if all have the same.
+    """Return shapes of executions without recorded ones: those of the others, if all have the same.
 
     Markers write shapes only in the first calls of a model.
     """
@@ -201,7 +201,7 @@ _NUMBERED = (
 
 
 def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
-    """``/rank_0`` and so on if several processes ran ops, ordered by their device.
+    """Return ``/rank_0`` and so on if several processes ran ops, ordered by their device.
 
     A process that is no rank of the job is named by its id: ``/process_1234``.
     """
@@ -249,14 +249,14 @@ def unique_op_id(op_id: str, used: set[str]) -> str:
 
 
 def op_id_of(op_type: str, number: int, *, backward: bool) -> str:
-    """``CONV2D_1``, for a backward op ``CONV2D_BPROP_1``."""
+    """Return ``CONV2D_1``, or ``CONV2D_BPROP_1`` for a backward op."""
     return (
         f"{op_type.upper()}_{BPROP.upper()}_{number}" if backward else f"{op_type.upper()}_{number}"
     )
 
 
 def type_numbers(types: list[str], forward_of: Int64) -> Int64:
-    """Running number per type; a backward op has the number of its forward op."""
+    """Return the running number per type; a backward op has the number of its forward op."""
     numbers = np.zeros(len(types), dtype=np.int64)
     seen: dict[str, int] = {}
     for row, op_type in enumerate(types):
@@ -340,20 +340,20 @@ class _Names:
         return int(self._instances.marker[self._sample[row]]) in self._meaning.op_names
 
     def _described_by(self, row: int) -> int:
-        """The forward op of a backward op, which names both."""
+        """Return the forward op of a backward op, which names both."""
         return int(self.forward[row]) if self.forward[row] >= 0 else row
 
     def is_overhead(self, row: int) -> bool:
-        """Whether an op is in a group that is not part of the model."""
+        """Return whether an op is in a group that is not part of the model."""
         path = self._instances.paths[int(self._instances.path[self._sample[row]])]
         return path.split("/")[1] in self._meaning.overhead
 
     def process(self, row: int) -> int:
-        """Process of an op."""
+        """Return the process of an op."""
         return int(self._profile.thread_process[self._instances.thread[self._sample[row]]])
 
     def full(self, row: int) -> str:
-        """Full op name."""
+        """Return the full op name."""
         row = self._described_by(row)
         number = self._number[row]
         return f"{self._base[row]}[{number}]" if number > 1 else self._base[row]
@@ -378,12 +378,12 @@ class _Names:
         return self._meaning.compiled.get(int(self._instances.range_name[self._sample[row]]))
 
     def shared_modules(self, row: int) -> str:
-        """Modules that the compiler merged into an op; empty: one, or unknown."""
+        """Return the modules that the compiler merged into an op; empty: one, or unknown."""
         kernel = self.compiled(row)
         return kernel.shared if kernel is not None else ""
 
     def stack_trace(self, row: int) -> str:
-        """Call sites from a marker; empty: not recorded."""
+        """Call sites from a marker, or an empty text if it was not recorded."""
         sample = self._sample[self._described_by(row)]
         kernel = self.compiled(row)
         if kernel is not None:

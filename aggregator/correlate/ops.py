@@ -40,7 +40,7 @@ from aggregator.system.resources import release_memory
 
 
 def _at(values: Int32, positions: Int32 | Int64) -> Int32:
-    """Values at positions; -1 for position -1."""
+    """Return the values at positions; -1 for position -1."""
     result = np.full(len(positions), -1, dtype=np.int32)
     inside = positions >= 0
     result[inside] = values[positions[inside]]
@@ -145,7 +145,7 @@ class InstanceBuilder:
             self._add_busy(positions)
 
     def _on_autograd_thread(self, units: Int64) -> Bool:
-        """Ops between the wrappers of an autograd thread, for example of a gradient reducer.
+        """Return ops between the wrappers of an autograd thread, for example of a gradient reducer.
 
         Such a thread has wrappers and no group; on the CPU the engine runs on the main thread.
         """
@@ -222,7 +222,7 @@ class InstanceBuilder:
         return np.array(codes, dtype=np.int32)[inverse]
 
     def _shapes_inside(self, units: Int64) -> Int32:
-        """Shapes of the op that begins each unit; -1: none."""
+        """Return the shapes of the op that begins each unit, or -1 if there is none."""
         tree = self._tree
         child = np.minimum(units + 1, len(tree.kind) - 1)
         begins = (tree.nesting.parent[child] == units) & (tree.kind[child] == RangeKind.OP)
@@ -328,7 +328,7 @@ class InstanceBuilder:
         return row_of
 
     def _outermost_of_name(self, groups: Int64) -> Int64:
-        """The outermost of directly nested groups of the same name (recursion)."""
+        """Return the outermost of directly nested groups of the same name (recursion)."""
         tree = self._tree
         outermost = groups.copy()
         while len(outermost):

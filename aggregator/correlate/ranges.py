@@ -30,11 +30,11 @@ class Nesting:
         return len(self.start_ns)
 
     def rows(self, positions: Integers) -> Integers:
-        """Rows of ``Ranges`` at sorted positions."""
+        """Return the rows of ``Ranges`` at sorted positions."""
         return positions if self.order is None else self.order[positions]
 
     def in_order(self, column: Integers) -> Integers:
-        """A column of ``Ranges`` in the sorted order."""
+        """Return a column of ``Ranges`` in the sorted order."""
         return column if self.order is None else column[self.order]
 
     def inherit(self, own: Int32, *, keep_own: Bool | None = None) -> Int32:
@@ -57,7 +57,7 @@ class Nesting:
         return result
 
     def _from_above(self) -> Iterator[Integers]:
-        """Positions that have a parent, outermost first, in blocks."""
+        """Yield the positions that have a parent, outermost first, in blocks."""
         for positions in self.by_depth[1:]:
             for rows in parts_of(0, len(positions)):
                 yield positions[rows]
@@ -132,7 +132,7 @@ length, whole runs are moved, which needs no array of row numbers as long as a c
 
 
 def _runs(lane: Integers, heads: Int64) -> list[slice]:
-    """Runs of rows of one lane, by lane and then in the order of the source."""
+    """Return the runs of rows of one lane, by lane and then in the order of the source."""
     stops = np.append(heads[1:], len(lane))
     order = np.argsort(lane[heads], kind="stable")
     pairs = zip(heads[order].tolist(), stops[order].tolist(), strict=True)
@@ -140,7 +140,7 @@ def _runs(lane: Integers, heads: Int64) -> list[slice]:
 
 
 def _order(ranges: Ranges, lane: Integers) -> Int64 | None:
-    """Rows by lane and start; None: they are already sorted.
+    """Return the rows by lane and start, or None if they are already sorted.
 
     Of equal starts the longer range is first; equal ranges keep the order of the source.
     """
@@ -259,7 +259,7 @@ _FEW_DEPTHS = 64
 def _parents(
     start: Int64, end: Int64, lane_of: Integers, by_depth: tuple[Integers, ...]
 ) -> tuple[Int32, Integers]:
-    """Parents in lanes where ranges nest, and the lanes where they cross.
+    """Return the parents in lanes where ranges nest, and the lanes where they cross.
 
     If the last range at depth d - 1 before a range at depth d encloses it, d ranges are around it;
     d ranges are open when it starts, so it crosses none. Otherwise ranges of its lane cross.
@@ -283,7 +283,7 @@ def _parents(
 
 
 def _last_not_ending_earlier(end: Int64) -> Int64:
-    """For each range the last one before it that does not end earlier; -1: none.
+    """Return for each range the last one before it that does not end earlier, or -1.
 
     In order of start, that is the innermost range around it. ``latest[k][i]`` is the latest end of
     ranges ``i * 2**k`` to ``(i + 1) * 2**k - 1``: search upwards from a range for the first such

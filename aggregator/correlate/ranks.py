@@ -10,7 +10,7 @@ from aggregator.profile.profile import DeviceWork, Profile
 
 
 def main_devices(profile: Profile) -> dict[int, int]:
-    """The GPU that each process used most, by number of kernels, else of other work."""
+    """Return the GPU that each process used most, by number of kernels, else of other work."""
     result: dict[int, int] = {}
     for work in (profile.kernels, profile.graphs, profile.copies, profile.sets):
         for process in np.flatnonzero(np.bincount(work.process)).tolist():
@@ -20,7 +20,7 @@ def main_devices(profile: Profile) -> dict[int, int]:
 
 
 def communicating_processes(profile: Profile) -> set[int]:
-    """Processes that ran kernels of collectives or transfers between GPUs."""
+    """Return the processes that ran kernels of collectives or transfers between GPUs."""
     kernels = profile.kernels
     codes = distinct(kernels.long_name)
     codes = codes[communication_kernels([profile.strings[code] for code in codes.tolist()])]
@@ -28,7 +28,7 @@ def communicating_processes(profile: Profile) -> set[int]:
 
 
 def rank_processes(profile: Profile) -> set[int]:
-    """Processes that are ranks of one job: those that communicate by collectives.
+    """Return the processes that are ranks of one job: those that communicate by collectives.
 
     Without collectives, processes are ranks if they ran at the same time, each on a GPU of its own.
     Otherwise only the process with most GPU work is one: the others are no part of its job.
@@ -51,7 +51,7 @@ def _kinds(profile: Profile) -> tuple[DeviceWork, ...]:
 
 
 def _span(profile: Profile, process: int) -> tuple[int, int]:
-    """First start and last end of a process's GPU work. Unit: ns."""
+    """Return the first start and last end of a process's GPU work. Unit: ns."""
     parts = [(work, work.process == process) for work in _kinds(profile)]
     starts = [int(work.start_ns[rows].min()) for work, rows in parts if rows.any()]
     ends = [int(work.end_ns[rows].max()) for work, rows in parts if rows.any()]
@@ -64,5 +64,5 @@ def _gpu_time_ns(profile: Profile, process: int) -> int:
 
 
 def are_ranks(profile: Profile) -> bool:
-    """Whether all processes that used a GPU are ranks of one job."""
+    """Return whether all processes that used a GPU are ranks of one job."""
     return len(rank_processes(profile)) == len(main_devices(profile))

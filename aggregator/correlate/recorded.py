@@ -119,7 +119,7 @@ class _Executions:
         return result
 
     def instances(self, origin: Int32, call_owner: Int64) -> Instances:
-        """The executions as op instances, in the same order."""
+        """Return the executions as op instances, in the same order."""
         columns: dict[str, Any] = blank_columns(len(self.op), Origin.FORWARD)
         return Instances(
             **columns | {"origin": origin, "range_name": self.shapes},
@@ -136,7 +136,7 @@ class _Executions:
 
 
 def _ops_without_instances(recorded: RecordedOps) -> Int64:
-    """Ops that own events but have no execution."""
+    """Return the ops that own events but have no execution."""
     owned = [
         owners.op for owners in (recorded.kernels, recorded.copies, recorded.sets, recorded.calls)
     ]
@@ -145,7 +145,7 @@ def _ops_without_instances(recorded: RecordedOps) -> Int64:
 
 
 def _span_of_events(profile: RecordedProfile, ops: Int64) -> tuple[Int64, Int64, Int32]:
-    """First start and last end of the calls of some ops, and a thread. Unit: ns."""
+    """Return the first start and last end of the calls of some ops, and a thread. Unit: ns."""
     api, owner = profile.api_calls, profile.recorded.calls.op
     first = np.zeros(len(ops), dtype=np.int64)
     last = np.zeros(len(ops), dtype=np.int64)
@@ -180,7 +180,7 @@ def _ops(profile: RecordedProfile, executions: _Executions) -> tuple[tuple[Op, .
 
 
 def _forward_ops(ops: tuple[RecordedOp, ...]) -> dict[int, int]:
-    """Forward op of each backward one, if it is the only forward op of that name."""
+    """Return the forward op of each backward one, if it is the only forward op of that name."""
     by_name: dict[tuple[str, str], list[int]] = {}
     for row, op in enumerate(ops):
         by_name.setdefault((op.op_name, op.direction), []).append(row)
@@ -239,7 +239,7 @@ def _work(
 
 
 def _meaning(shapes: tuple[RecordedShapes, ...]) -> RangeMeaning:
-    """A meaning with the texts of shapes, indexed by the execution's ``range_name``."""
+    """Return a meaning with the texts of shapes, indexed by the execution's ``range_name``."""
     texts = {
         row: OpText(input_shapes=s.inputs, parameters=s.parameters, output_shapes=s.outputs)
         for row, s in enumerate(shapes)

@@ -47,7 +47,7 @@ class Replays:
 
 
 def find_replays(profile: Profile, calls: Sequence[Int32], alike: Integers) -> Replays | None:
-    """The captured call of all work that graphs replayed; None: there is none.
+    """Return the captured call of all work that graphs replayed, or None if there is none.
 
     Args:
         profile: The profile.
@@ -99,14 +99,14 @@ _SEVERAL = -2
 
 
 def _calls_named(profile: Profile, parts: tuple[str, ...]) -> Bool:
-    """Whether each call has one of some texts in its name."""
+    """Return whether each call has one of some texts in its name."""
     has = np.array([any(part in name for part in parts) for name in profile.strings], dtype=bool)
     result: Bool = has[profile.api_calls.name]
     return result
 
 
 def _at(values: Bool, rows: Integers) -> Bool:
-    """Values at rows; False at -1."""
+    """Return the values at rows; False at -1."""
     if not len(values):
         return np.zeros(len(rows), dtype=bool)
     result: Bool = values[np.maximum(rows, 0)] & (rows >= 0)
@@ -114,12 +114,12 @@ def _at(values: Bool, rows: Integers) -> Bool:
 
 
 def capture_calls(profile: Profile) -> Int64:
-    """Rows of the calls that begin to capture a graph."""
+    """Return the rows of the calls that begin to capture a graph."""
     return np.flatnonzero(_calls_named(profile, ("StreamBeginCapture",)))
 
 
 def _first_update_ns(profile: Profile) -> Int64:
-    """When each process first changed a graph in place. Unit: ns."""
+    """Return when each process first changed a graph in place. Unit: ns."""
     api = profile.api_calls
     result = np.full(len(profile.process_ids), np.iinfo(np.int64).max, dtype=np.int64)
     rows = np.flatnonzero(_calls_named(profile, _UPDATES))
@@ -222,7 +222,7 @@ def _mark_unknown(instances: Instances, pieces: _Pieces) -> None:
 def _executions(
     profile: Profile, columns: dict[str, Integers], call_instance: Int64, pieces: _Pieces
 ) -> tuple[dict[str, Integers], Int64]:
-    """Columns of the executions, and that of each piece; -1: no graph launched it."""
+    """Return columns of the executions, and that of each piece, or -1 if no graph launched it."""
     api = profile.api_calls
     rows = np.flatnonzero((pieces.call >= 0) & (pieces.launch >= 0))
     launch, evidence = pieces.launch[rows], pieces.evidence[rows].astype(np.int64)
@@ -320,7 +320,7 @@ def annotated_modules(
 
 
 def _module_path(name: str) -> list[str]:
-    """``layers.0.attention`` in its parts."""
+    """Split ``layers.0.attention`` into its parts."""
     return [part for part in name.replace("/", "|").split(".") if part] or [name]
 
 
@@ -361,7 +361,7 @@ class _Index:
         self._row = {pair: row for row, pair in enumerate(zip(*key.tolist(), strict=True))}
 
     def rows(self, process: Int64, node: Int64) -> Int64:
-        """Row of each pair; -1: unknown."""
+        """Return the row of each pair, or -1 if it is unknown."""
         first, inverse = row_codes(process, node)
         pairs = zip(process[first].tolist(), node[first].tolist(), strict=True)
         found = np.array([self._row.get(pair, -1) for pair in pairs], dtype=np.int64)
@@ -411,7 +411,7 @@ def _by_order(profile: Profile, call: Int32, replayed: Integers, alike: Integers
 
 
 def _captured_sequences(profile: Profile) -> dict[bytes, list[Int64]]:
-    """Captured calls by the codes of the names of their kernels, as bytes."""
+    """Return the captured calls by the codes of the names of their kernels, as bytes."""
     code_of = {name: code for code, name in enumerate(profile.strings) if name}
     result: dict[bytes, list[Int64]] = {}
     first = 0
@@ -426,7 +426,7 @@ def _captured_sequences(profile: Profile) -> dict[bytes, list[Int64]]:
 
 
 def _windows(profile: Profile) -> list[Int64]:
-    """The calls that launch a kernel in each capture, in order."""
+    """Return the calls that launch a kernel in each capture, in order."""
     api = profile.api_calls
     named = np.array([bool(name) for name in profile.strings], dtype=bool)
     launches = named[api.kernel]

@@ -71,7 +71,7 @@ def delete_aggregation(database: Path, aggr: int) -> None:
 
 
 def _numbers(connection: sqlite3.Connection, wanted: int) -> list[int]:
-    """The numbers of all aggregations, if ``wanted`` is one of them."""
+    """Return the numbers of all aggregations, if ``wanted`` is one of them."""
     known = [int(row[0]) for row in connection.execute("SELECT id FROM aggregations ORDER BY id")]
     if wanted not in known:
         raise aggregation_not_found(wanted, known)
@@ -79,7 +79,7 @@ def _numbers(connection: sqlite3.Connection, wanted: int) -> list[int]:
 
 
 def aggregation_not_found(wanted: object, known: list[int]) -> AggregationNotFoundError:
-    """The error of an aggregation that does not exist."""
+    """Return the error of an aggregation that does not exist."""
     return AggregationNotFoundError(
         say("The profile has no aggregation {wanted}.", wanted=wanted),
         hint=say("It has {names}.", names=", ".join(map(str, known)) or "none"),
@@ -87,7 +87,7 @@ def aggregation_not_found(wanted: object, known: list[int]) -> AggregationNotFou
 
 
 def _tables_of_aggregations(connection: sqlite3.Connection) -> list[str]:
-    """Tables with rows of aggregations; older databases lack some."""
+    """Return the tables with rows of aggregations; older databases lack some."""
     columns = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'aggr'"
     return [
         table

@@ -48,7 +48,7 @@ _Part: TypeAlias = tuple[Integers, int]  # Some rows of a column, and what is ad
 
 
 def encode(table: str, columns: Mapping[str, Any], first_row: int) -> dict[str, list[Any]]:
-    """Rows of a table, from ``first_row`` on, as columns of ``column_blobs``.
+    """Return the rows of a table, from ``first_row`` on, as columns of ``column_blobs``.
 
     Columns without rows if the table is not stored there, or if it holds anything but integers.
     """
@@ -74,7 +74,7 @@ def _is_integer(column: object) -> bool:
 
 
 def narrowed(column: Integers) -> tuple[int, int, bytes]:
-    """Bytes per item, the smallest value of a column, and the differences to that value."""
+    """Return bytes per item, the smallest value of a column, and the differences to that value."""
     base, high = int(column.min()), int(column.max())
     width = next(width for width in _KINDS if high - base < 1 << (8 * width))
     # A difference of more than 63 bits wraps around, here and when it is added again.
@@ -83,7 +83,7 @@ def narrowed(column: Integers) -> tuple[int, int, bytes]:
 
 
 def narrowed_parts(column: Integers) -> Iterator[tuple[int, int, int, bytes]]:
-    """First row of each part of a column, and what ``narrowed`` makes of the part."""
+    """Yield the first row of each part of a column, and what ``narrowed`` makes of the part."""
     for rows in parts_of(0, len(column), PART_ROWS):
         yield (rows.start, *narrowed(column[rows]))
 
@@ -121,7 +121,7 @@ def read_columns(
     names: Sequence[str],
     bounds: tuple[int, int] | None = None,
 ) -> list[Int64]:
-    """Integer columns of a table, in order of row id.
+    """Return the integer columns of a table, in order of row id.
 
     Args:
         connection: The database.
@@ -203,14 +203,14 @@ def _from_blobs(
 
 
 def _are_current(connection: sqlite3.Connection, table: str) -> bool:
-    """Whether the triggers of a table are there, which no change of its rows gets past."""
+    """Return whether the triggers of a table are there, which no change of its rows gets past."""
     query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
     found = dict(connection.execute(query, (table,)).fetchall())
     return triggers(table).items() <= found.items()
 
 
 def decoded(width: int, base: int, data: bytes) -> Int64:
-    """The column that ``narrowed`` made an array of."""
+    """Return the column that ``narrowed`` made an array of."""
     column = np.frombuffer(data, dtype=_KINDS[width]).astype(np.int64)
     column += int(base)
     return column
@@ -219,7 +219,7 @@ def decoded(width: int, base: int, data: bytes) -> Int64:
 def _from_rows(
     connection: sqlite3.Connection, table: str, names: Sequence[str], bounds: tuple[int, int]
 ) -> Iterator[list[_Part]]:
-    """The columns as SQLite hands them out, some rows at a time."""
+    """Yield the columns as SQLite hands them out, some rows at a time."""
     listed = ", ".join(f'"{name}"' for name in names)
     query = f"SELECT {listed} FROM {table} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
     cursor = connection.execute(query, bounds)
@@ -228,7 +228,7 @@ def _from_rows(
 
 
 def _collected(count: int, parts: Iterator[list[_Part]]) -> list[Int64]:
-    """The parts of each of ``count`` columns in one array."""
+    """Return the parts of each of ``count`` columns in one array."""
     collected: list[list[_Part]] = [[] for _ in range(count)]
     for columns in parts:
         for part, column in zip(columns, collected, strict=True):
@@ -237,7 +237,7 @@ def _collected(count: int, parts: Iterator[list[_Part]]) -> list[Int64]:
 
 
 def _joined(parts: list[_Part]) -> Int64:
-    """The parts of a column in one array; the list is empty afterwards."""
+    """Return the parts of a column in one array; the list is empty afterwards."""
     none = [np.empty(0, dtype=np.int64)]
     joined = np.concatenate([values for values, _ in parts] or none, dtype=np.int64)
     row = 0

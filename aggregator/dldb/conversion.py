@@ -24,7 +24,7 @@ SOURCE_NAME, SOURCE_VERSION, SOURCE_SHA256 = (
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 of a file's content.
+    """Return the SHA-256 of a file's content.
 
     Raises:
         DatabaseError: The file cannot be read.
@@ -39,12 +39,12 @@ def content_hash(path: Path) -> str:
 
 
 def conversion_notes(source: Path, version: str) -> dict[str, str]:
-    """What a conversion says about the database that it was made from."""
+    """Return what a conversion says about the database that it was made from."""
     return {SOURCE_NAME: source.name, SOURCE_VERSION: version, SOURCE_SHA256: content_hash(source)}
 
 
 def find_conversion(source: Path) -> tuple[Path, bool]:
-    """Path of the conversion of a database, and whether it is there already.
+    """Return the path of the conversion of a database, and whether it is there already.
 
     A file of that name that is something else is left alone; the conversion gets the next name.
     """

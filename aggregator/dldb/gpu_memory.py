@@ -166,7 +166,7 @@ def _overview(number: int, recording: Recording) -> Table:
 
 
 def _allocations(number: int, memory: DeviceMemory, used: Int64, first_row: int) -> Iterator[Table]:
-    """The allocations, some rows at a time: a large recording has millions."""
+    """Yield the allocations, some rows at a time: a large recording has millions."""
     rows, whose = memory.rows, memory.whose
     for part in parts_of(0, len(rows)):
         columns: dict[str, Any] = {
@@ -196,7 +196,7 @@ def _numbered(table: str, recording: int, columns: dict[str, Any], count: int) -
 
 
 def _stacks(number: int, stacks: Stacks, used: Int64) -> Iterator[Table]:
-    """The call stacks that are used, renumbered, with their frames."""
+    """Yield the call stacks that are used, renumbered, with their frames."""
     chosen = [stacks.frames[stack] for stack in used.tolist()]
     frames = {frame: new for new, frame in enumerate(dict.fromkeys(chain.from_iterable(chosen)))}
     columns = {

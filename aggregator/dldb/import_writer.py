@@ -159,14 +159,14 @@ def write_aggregations(
 
 
 def aggregated_spans(done: Sequence[Aggregated]) -> list[Span]:
-    """The iterations of each aggregation."""
+    """Return the iterations of each aggregation."""
     return [window_span(aggregated.rollups[0].window) for aggregated in done]
 
 
 def with_steady(
     inputs: tuple[RollupInput, ...], request: AggregationRequest, rollups: list[Rollup]
 ) -> list[Aggregated]:
-    """The aggregation of a request, followed by that of the steady range if there is one.
+    """Return the aggregation of a request, followed by that of the steady range if there is one.
 
     A request that names a range of iterations gets no other one.
     """
@@ -229,7 +229,7 @@ def write_events(
 
 
 def event_tables(data: ImportedProfile, options: ImportOptions) -> Iterator[Table]:
-    """The tables that do not depend on an aggregation."""
+    """Yield the tables that do not depend on an aggregation."""
     yield from metadata_tables(data, options)
     yield from profile_tables(data)
     if data.recordings:
@@ -239,5 +239,5 @@ def event_tables(data: ImportedProfile, options: ImportOptions) -> Iterator[Tabl
 
 
 def shown_path(path: Path) -> str:
-    """A path as DLProf shows it: one in the working directory begins with ``./``."""
+    """Return a path as DLProf shows it: one in the working directory begins with ``./``."""
     return str(path) if path.is_absolute() or path.parent != Path() else f"./{path}"

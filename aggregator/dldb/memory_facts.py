@@ -30,7 +30,7 @@ _CHANGES = (
 
 
 def read_recorded_memory(connection: sqlite3.Connection) -> tuple[RecordedMemory, ...]:
-    """The recordings of PyTorch's allocator; none in databases of versions without them."""
+    """Return the recordings of PyTorch's allocator; none in databases of versions without them."""
     if not has_table(connection, "memory_growth"):
         return ()
     query = "SELECT device_id, memory_bytes FROM devices"

@@ -32,7 +32,7 @@ BLOCKS: Final = ("address", "size", "requested", "state", "segment")
 
 
 def read_devices(file: Path) -> tuple[DeviceMemory, ...]:
-    """The devices of a snapshot, an export or a trace, or those stored in a database.
+    """Return the devices of a snapshot, an export or a trace, or those stored in a database.
 
     Raises:
         DlprofError: The file cannot be used, or records no memory.
@@ -68,7 +68,7 @@ def compare_recordings(
 
 
 def read_overviews(connection: sqlite3.Connection) -> tuple[Overview, ...]:
-    """What a view shows first of each recording; nothing if that is stored of some only.
+    """Return what a view shows first of each recording; nothing if that is stored of some only.
 
     Raises:
         sqlite3.Error, ValueError: It is damaged.
@@ -84,7 +84,7 @@ def read_overviews(connection: sqlite3.Connection) -> tuple[Overview, ...]:
 
 
 def start_utc_ns(connection: sqlite3.Connection) -> int | None:
-    """Time 0 of a profile's clock since 1970; None: unknown."""
+    """Time 0 of a profile's clock since 1970, or None if it is unknown."""
     query = "SELECT value FROM dldb_meta WHERE key = 'session_start_utc_ns'"
     row = connection.execute(query).fetchone()
     return int(row[0]) if row and row[0] else None
@@ -177,7 +177,7 @@ class MemoryCounts:
 
 
 def read_counts(connection: sqlite3.Connection) -> Iterator[MemoryCounts]:
-    """The counts of all recordings of a database, without their allocations.
+    """Yield the counts of all recordings of a database, without their allocations.
 
     Raises:
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError: It is damaged.

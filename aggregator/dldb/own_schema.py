@@ -34,22 +34,22 @@ def _sql(name: str) -> str:
 
 
 def schema_sql() -> str:
-    """Statements that make the tables."""
+    """Return the statements that make the tables."""
     return _sql("schema.sql")
 
 
 def views_sql() -> str:
-    """Statements that make the views."""
+    """Return the statements that make the views."""
     return _sql("views.sql")
 
 
 def domain_views_sql() -> str:
-    """Statements that make the views of a profile with domains of its own."""
+    """Return the statements that make the views of a profile with domains of its own."""
     return _sql("domain_views.sql")
 
 
 def holds_own_sql_only(connection: sqlite3.Connection) -> bool:
-    """Whether reading a database runs no SQL but that of this version of the program.
+    """Return whether reading a database runs no SQL but that of this version of the program.
 
     Triggers do not matter: they run when rows are written.
 
@@ -64,13 +64,13 @@ def holds_own_sql_only(connection: sqlite3.Connection) -> bool:
 
 
 def state_of(path: Path) -> tuple[int, ...]:
-    """A value that changes whenever a file does."""
+    """Return a value that changes whenever a file does."""
     found = path.stat()
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def has_long_names(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether a name in a database is so long that a view of ours takes long for its row.
+    """Return whether a name in a database is so long that a view of ours takes long for its row.
 
     The answer is kept while the file stays as it is: all names are looked at.
     """

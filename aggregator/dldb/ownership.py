@@ -37,7 +37,7 @@ _LOCK_WAIT_S: Final = 1.0
 def read_span(
     connection: sqlite3.Connection, aggr: int, first: int | None = None, last: int | None = None
 ) -> Span:
-    """The iterations of an aggregation, or others that its key node cuts.
+    """Return the iterations of an aggregation, or others that its key node cuts.
 
     Raises:
         IterationRangeError: The profile lacks some of them.
@@ -108,7 +108,7 @@ def read_ownership(connection: sqlite3.Connection, span: Span) -> Ownership:
 
 
 def read_stored_ownership(path: Path, spans: Sequence[Span]) -> list[Ownership | None]:
-    """As ``read_all_ownership``, of a database."""
+    """Read the stored times of a database as ``read_all_ownership`` does."""
     with closing(connect_read_only(path)) as connection:
         return read_all_ownership(stored_events(connection), spans)
 
@@ -126,7 +126,7 @@ def find_ownership(connection: sqlite3.Connection, aggr: int, span: Span) -> tup
 
 
 def _read_stored(connection: sqlite3.Connection, aggr: int, span: Span) -> Ownership | None:
-    """None: nothing is stored for these iterations, or what is does not add up to them."""
+    """Return None if nothing is stored for these iterations, or if it does not add up to them."""
     if not has_table(connection, "owners"):
         return None
     try:
@@ -178,7 +178,7 @@ def _stored(connection: sqlite3.Connection, aggr: int, span: Span) -> Ownership 
 
 
 def ownership_tables(aggr: int, ownership: Ownership) -> tuple[Table, Table]:
-    """The rows of an aggregation's ownership."""
+    """Return the rows of an aggregation's ownership."""
     found = ownership
     samples = len(found.lengths_ns) * found.devices
     owners = Table(

@@ -220,7 +220,7 @@ class _PageWriter:
 
 
 def _blocks(first: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Parts of a range of row ids; in each all ids take equally many bytes."""
+    """Yield the parts of a range of row ids; in each all ids take equally many bytes."""
     while first < stop:
         bound = next(step for step in _VARINT_STEPS if first < step)
         yield first, min(stop, first + BLOCK_ROWS, bound)
@@ -232,7 +232,7 @@ def _number(header: bytes, at: int) -> int:
 
 
 def _fits(target: _Target, columns: Mapping[str, Any]) -> bool:
-    """Whether rows are integers that go on where a table ends."""
+    """Return whether rows are integers that go on where a table ends."""
     indexed = {name for index in target.indexes for name in index.columns}
     if not set(columns) <= set(target.columns) or not {"id", *indexed} <= set(columns):
         return False
@@ -265,7 +265,7 @@ def _targets(path: Path) -> dict[str, _Target]:
 
 
 def _indexes(connection: sqlite3.Connection, table: str) -> list[_Index]:
-    """Indexes of an empty table."""
+    """Return the indexes of an empty table."""
     query = "SELECT name, rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = ?"
     found = []
     for name, root in connection.execute(query, (table,)).fetchall():
@@ -299,7 +299,7 @@ class _Layout:
         return _Layout(_LEAF, id_bytes, head, widths, 1 + id_bytes + len(head) + sum(widths))
 
     def cells(self, columns: Sequence[Integers]) -> list[bytes]:
-        """Rows of an index as they stand on a page."""
+        """Return the rows of an index as they stand on a page."""
         head = bytes([len(self.head) + sum(self.widths)]) + self.head
         return [
             head
@@ -352,7 +352,7 @@ class _Layout:
 
 
 def _kind(column: Any, *, constants: bool) -> tuple[int, int]:
-    """Bytes and serial type of a column's numbers."""
+    """Return the bytes and serial type of a column's numbers."""
     if column is None:
         return 0, 0
     low, high = int(column.min()), int(column.max())
@@ -366,7 +366,7 @@ def _kind(column: Any, *, constants: bool) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    """SQLite's variable-length integer, of up to eight bytes."""
+    """Return SQLite's variable-length integer, of up to eight bytes."""
     septets = [value & 0x7F]
     while value := value >> 7:
         septets.append(value & 0x7F | 0x80)

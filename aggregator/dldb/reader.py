@@ -68,7 +68,7 @@ class Dldb:
         check_version(path, self.version, DB_VERSION if self.is_ours else NEWEST_DLPROF)
 
     def columns(self, view: str) -> tuple[str, ...]:
-        """Column names of a view; empty if the database lacks it."""
+        """Return the column names of a view; empty if the database lacks it."""
         if view not in self.views:
             return ()
         try:
@@ -150,12 +150,12 @@ _STOPPED: dict[tuple[int, ...], float] = {}
 
 
 def is_busy_error(error: BaseException | None) -> bool:
-    """Whether an error means that another process is writing the database, which passes."""
+    """Return whether an error means that another process is writing the database, which passes."""
     return isinstance(error, sqlite3.OperationalError) and primary_code(error) in _BUSY_CODES
 
 
 def busy(path: Path) -> DatabaseBusyError:
-    """The error of a database that another process is writing."""
+    """Return the error of a database that another process is writing."""
     return DatabaseBusyError(
         say("The database '{path}' is being written by another process.", path=str(path)),
         hint=say("Try again when that one has finished."),
@@ -202,7 +202,7 @@ def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
 
 
 def _unopened(path: Path, state: tuple[int, ...], error: Exception) -> Exception:
-    """The error for a file that could not be opened; what took too long is remembered."""
+    """Return the error for a file that could not be opened; what took too long is remembered."""
     if is_busy_error(error):
         return busy(path)
     code = primary_code(error)
@@ -244,7 +244,7 @@ def _no_sqlite_file(path: Path) -> NotADldbError:
 
 
 def damaged(path: Path, error: Exception) -> NotADldbError:
-    """The error for a file with inconsistent content."""
+    """Return the error for a file with inconsistent content."""
     return NotADldbError(
         say("'{path}' is damaged or no DLProf database: {error}.", path=str(path), error=error),
         hint=say("Make it again with: dlprof --database=<nsys export>"),

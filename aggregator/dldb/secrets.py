@@ -39,7 +39,7 @@ _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
 
 
 def masked_command(words: tuple[str, ...]) -> str:
-    """A command line as text, secret-looking values replaced.
+    """Return a command line as text, secret-looking values replaced.
 
     One word with blanks is taken apart as a shell would. Long words and long command lines are
     cut, and say so.
@@ -69,7 +69,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a name says that its value is secret: ``api-key``, but not ``max-tokens``."""
+    """Return whether a name says that its value is secret: ``api-key``, but not ``max-tokens``."""
     parts = [part for part in re.split(r"[-_.]+", name.lower()) if part]
     if _SECRET_WORDS & set(parts):
         return True
@@ -77,7 +77,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _masked_script(text: str) -> str:
-    """A shell's script: assignments and options in it are masked one by one."""
+    """Return a shell's script: assignments and options in it are masked one by one."""
     return _masked_text(_hidden(_OPTION_IN_SCRIPT, _hidden(_IN_SCRIPT, text)))
 
 

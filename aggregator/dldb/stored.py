@@ -154,7 +154,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _recorded(connection: sqlite3.Connection) -> RecordedPart:
-    """The recorded windows; none in a database of a version that stored none."""
+    """Return the recorded windows; none in a database of a version that stored none."""
     if not has_table(connection, "windows"):
         return RecordedPart()
     query = "SELECT process - 1, start, stop, ended_by FROM windows ORDER BY start, stop"
@@ -195,7 +195,7 @@ class _Loader:
         return columns
 
     def _read_costs(self) -> InstanceCosts:
-        """Costs of all instances; none in a database of a version that computed none."""
+        """Return the costs of all instances; none in a database of a version that computed none."""
         if not has_table(self._connection, "op_efficiency"):
             return InstanceCosts()
         (cost,) = self._store.integers("op_instances", ("cost",))
@@ -223,7 +223,7 @@ class _Loader:
         )
 
     def load(self) -> tuple[RollupInput, ...]:
-        """One input per domain."""
+        """Return one input per domain."""
         count = int(self._connection.execute("SELECT count(*) FROM domains").fetchone()[0])
         return tuple(self._domain(domain) for domain in range(count))
 
@@ -269,7 +269,7 @@ class _Loader:
         return replace(costs, of_instance=costs.of_instance[rows]) if costs.count else costs
 
     def _kernel_rows(self, domain: int) -> tuple[Int64 | slice, Int32]:
-        """Rows of kernels of a domain in order of launch, and their (op, kernel) pairs."""
+        """Return rows of kernels of a domain in order of launch, and their (op, kernel) pairs."""
         if domain == 0:
             return slice(None), (self._kernels[0] - 1).astype(np.int32)
         query = (
@@ -314,7 +314,7 @@ def _cost_units(connection: sqlite3.Connection) -> tuple[CostUnit, ...]:
 
 
 def _phases(connection: sqlite3.Connection) -> PhaseColumns:
-    """Phases of the program; none in a database of a version that read none."""
+    """Return the phases of the program; none in a database of a version that read none."""
     if not has_table(connection, "phase_ranges"):
         return PhaseColumns()
     query = (

@@ -59,13 +59,13 @@ _COMMIT_TRY_S = 0.5
 
 @cache
 def own_tables() -> frozenset[str]:
-    """Names of all tables."""
+    """Return the names of all tables."""
     return frozenset(re.findall(r"CREATE TABLE (\w+)", schema_sql()))
 
 
 @contextmanager
 def new_database(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its place when the block ends well.
+    """Write a temporary file beside ``path`` that takes its place when the block ends well.
 
     Readers never see a part of it; a failure, a cancel or a full disk leaves nothing behind.
 
@@ -119,7 +119,7 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 def unwritable(path: Path, reason: str) -> DatabaseWriteError:
-    """The error of a database that cannot be written."""
+    """Return the error of a database that cannot be written."""
     return DatabaseWriteError(
         say("The database '{path}' cannot be written: {error}.", path=str(path), error=reason),
         hint=say("Check that the folder can be written and the disk is not full."),
@@ -193,7 +193,7 @@ def _repeated(column: Column | Value, count: int) -> Column:
 
 
 def attributes(rows: Sequence[object], *names: str) -> dict[str, list[Any]]:
-    """Columns of the same name as an attribute of the rows."""
+    """Return the columns of the same name as an attribute of the rows."""
     return {name: [getattr(row, name) for row in rows] for name in names}
 
 
@@ -250,7 +250,7 @@ def _arrow(column: Column) -> pa.Array:
 
 @contextmanager
 def bulk_writer(path: Path) -> Iterator[BulkWriter]:
-    """A writer for a new database that no other process has open; complete after the block."""
+    """Open a writer for a new database that no other process has open; complete after the block."""
     with page_writer(path) as append_pages:
         writer = BulkWriter(append_pages)
         yield writer
@@ -293,7 +293,7 @@ def aggregation_transaction(
     commit_wait_s: float | None = None,
     progress: Progress | None = None,
 ) -> Iterator[sqlite3.Connection]:
-    """One transaction on an existing database: readers see all of an aggregation or none.
+    """Run one transaction on an existing database: readers see all of an aggregation or none.
 
     Args:
         path: The database.
@@ -357,13 +357,13 @@ def insert_rows(connection: sqlite3.Connection, table: Table) -> None:
 
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether a database has a table; those of early versions lack some."""
+    """Return whether a database has a table; those of early versions lack some."""
     query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     return connection.execute(query, (name,)).fetchone() is not None
 
 
 def _texts_of(table: Table) -> dict[str, Text]:
-    """The sentences in a table's rows, each once."""
+    """Return the sentences in a table's rows, each once."""
     columns = (column for column in table.columns.values() if not isinstance(column, np.ndarray))
     worded = (column for column in columns if Text in set(map(type, column)))
     return {str(cell): cell for column in worded for cell in column if isinstance(cell, Text)}

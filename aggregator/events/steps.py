@@ -281,7 +281,7 @@ def _bounds(found: Instances, work: Launched) -> tuple[Int64, Int64, Int64, Int6
 
 
 def _complete(marks: Marks, count: int) -> slice:
-    """The turns that hold nothing but their own work."""
+    """Return the turns that hold nothing but their own work."""
     if count < 3 or marks is Marks.WHOLE:
         return slice(None)
     return slice(1, None) if marks is Marks.END else slice(None, -1)
@@ -290,7 +290,7 @@ def _complete(marks: Marks, count: int) -> slice:
 def _trimmed(
     found: Instances, bounds: tuple[Int64, Int64, Int64, Int64], work: Launched, usual: float
 ) -> tuple[Int64, Int64, Int64, Int64, Bool]:
-    """The bounds with the open end of the first or last turn, and which turns are kept."""
+    """Return the bounds with the open end of the first or last turn, and which turns are kept."""
     marks = found.marks
     start, host, low, high = (column.copy() for column in bounds)
     kept = np.ones(len(start), dtype=bool)
@@ -336,7 +336,7 @@ def _in_pairs(found: Instances, work: Launched) -> Instances:
 def _split_extra(
     marks: Marks, bounds: tuple[Int64, Int64, Int64, Int64], work: Launched, usual: int
 ) -> tuple[tuple[Int64, Int64, Int64, Int64], Int64, Bool]:
-    """The bounds, where turns that hold a usual step and much more are split into both.
+    """Return the bounds, where turns that hold a usual step and much more are split into both.
 
     A step ends with its update, and an evaluation lies before the next one, or behind it where a
     step begins with its turn. Kernels and grids of the step show that it is whole.
@@ -398,7 +398,7 @@ def _are_steps(found: Instances, host: tuple[Int64, Int64], count: Int64, gpu_ns
 
 
 def _go_on(found: Instances, start: Int64, host: Int64) -> Bool:
-    """Which turns go on where the one before ended; the others follow a pause."""
+    """Return which turns go on where the one before ended; the others follow a pause."""
     result = np.ones(len(start), dtype=bool)
     result[:1] = False
     if found.marks is not Marks.WHOLE or len(start) < 3:
@@ -442,7 +442,7 @@ def join_ranks(ranks: Sequence[Cycles]) -> Cycles | None:
 
 
 def find_steps(cycles: Cycles) -> Steps:
-    """The steps among the turns of a loop; ``b(i) - b(i - 1)`` is the length of one.
+    """Return the steps among the turns of a loop; ``b(i) - b(i - 1)`` is the length of one.
 
     The first step after a gap begins where its own host part does.
     """

@@ -85,7 +85,7 @@ def read_steps(store: EventStore, aggr: int) -> Steps:
 
 
 def _stored_steps(store: EventStore, aggr: int) -> Steps | None:
-    """Return the typical steps of an aggregation; None: none are stored, or too few."""
+    """Return the typical steps of an aggregation, or None if none are stored, or too few."""
     if not store.has("steps"):  # In older databases.
         return None
     names = ("iter_value", "start", "stop", "kernel_low", "kernel_high")
@@ -132,7 +132,7 @@ def read_bare_step(store: EventStore, aggr: int) -> int | None:
 
 
 def _longest_run(number: Int64) -> tuple[int, int]:
-    """Rows of the longest run of steps that follow each other; the last one excluded."""
+    """Return the longest run of steps that follow each other, the end excluded."""
     edges = np.concatenate([[0], np.flatnonzero(np.diff(number) != 1) + 1, [len(number)]])
     row = int(np.diff(edges).argmax())
     return int(edges[row]), int(edges[row + 1])

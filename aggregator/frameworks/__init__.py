@@ -101,5 +101,5 @@ FRAMEWORK_DOMAINS = frozenset(
 
 
 def framework_of(mode: Mode) -> Framework | None:
-    """The framework that a mode reads; None: simple mode."""
+    """Return the framework that a mode reads; None: simple mode."""
     return next((framework for framework in FRAMEWORKS if framework.mode is mode), None)

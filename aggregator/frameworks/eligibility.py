@@ -106,7 +106,7 @@ def _judge_type(data_type: str, capability: tuple[int, int] | None) -> Eligibili
 
 
 def _judge_shape(op_type: str, input_shapes: str) -> Eligibility | None:
-    """The answer if the shapes exclude Tensor Cores, otherwise None."""
+    """Return the answer if the shapes exclude Tensor Cores, otherwise None."""
     shapes = _parse(input_shapes)
     if len(shapes) < 2:
         return None

@@ -59,17 +59,17 @@ class CompiledKernel:
 
 
 def is_generated_call(name: str) -> bool:
-    """Whether a range is PyTorch's own around the launch of a generated kernel."""
+    """Return whether a range is PyTorch's own around the launch of a generated kernel."""
     return _GENERATED_CALL.match(name) is not None
 
 
 def is_compiled_region(name: str) -> bool:
-    """Whether a range is PyTorch's own around compiled code."""
+    """Return whether a range is PyTorch's own around compiled code."""
     return _OUTSIDE_MODEL.match(name) is not None
 
 
 def read_kernel(name: str) -> CompiledKernel | None:
-    """Read the name of a range; None: it is none of these."""
+    """Read the name of a range, or None if it is none of these."""
     found = _RANGE.match(name)
     if found is None:
         return None
@@ -106,7 +106,7 @@ def _reason(code: Any) -> str:
 
 
 def module_path(path: str, kernel: CompiledKernel) -> str:
-    """Path of a kernel's module from the path of the groups around the compiled code."""
+    """Return the path of a kernel's module from the path of the groups around the compiled code."""
     outer = [part for part in path.split("/") if part and not _OUTSIDE_MODEL.match(part)]
     inner = [part.replace("/", "|") for part in kernel.common]
     if inner and outer[-1:] == inner[:1]:
@@ -128,7 +128,7 @@ def _label(kernel: str, ops: tuple[str, ...]) -> str:
 
 
 def _module(text: str) -> str:
-    """``h.0 (Block)`` is ``h.0``; ``(GPT)``, the compiled module itself, is ``GPT``."""
+    """Return ``h.0`` for ``h.0 (Block)``, and ``GPT`` for the compiled module itself, ``(GPT)``."""
     name, _, kind = text.partition(" (")
     return name.strip() or kind.rstrip(")") or text.strip("() ")
 

@@ -81,5 +81,5 @@ class RangeMeaning:
     closures: frozenset[str] = frozenset()
 
     def op_type(self, label: int) -> str:
-        """Op type of a label."""
+        """Return the op type of a label."""
         return self.op_types.get(label, self.labels[label])

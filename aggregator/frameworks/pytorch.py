@@ -116,12 +116,12 @@ def _classify(name: str) -> tuple[RangeKind, str]:
 
 
 def is_tc_eligible(op_type: str) -> bool:
-    """Whether ops of a type can use Tensor Cores, by DLProf's rule."""
+    """Return whether ops of a type can use Tensor Cores, by DLProf's rule."""
     return op_type in TC_ELIGIBLE_TYPES
 
 
 def _parse_marker(name: str) -> dict[str, Any] | None:
-    """Content of a dictionary marker; None for any other text. Nothing is evaluated."""
+    """Return the content of a dictionary marker; None for any other text. Nothing is evaluated."""
     if not name.startswith("{") or len(name) > _MAX_MARKER_CHARS:
         return None
     value = read_json(name) if name.startswith('{"') else read_literal(name)
@@ -182,7 +182,7 @@ def _op_text(marker: dict[str, Any]) -> OpText:
 
 
 def _shape(sizes: list[Any]) -> list[int]:
-    """Sizes of a tensor; empty if they are not integers."""
+    """Return the sizes of a tensor; empty if they are not integers."""
     return sizes if all(isinstance(size, int) for size in sizes) else []
 
 

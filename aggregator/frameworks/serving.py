@@ -93,7 +93,7 @@ class PhaseName:
 
 
 def read_phase(name: str) -> PhaseName | None:
-    """Read the name of a range; None: it is no phase."""
+    """Read the name of a range, or None if it is no phase."""
     if found := _OF_OURS.match(name):
         more = read_json(found["more"]) if found["more"] else {}
         more = more if isinstance(more, dict) else {}
@@ -110,7 +110,7 @@ def read_phase(name: str) -> PhaseName | None:
 
 
 def _step(contexts: int, generations: int, tokens: int) -> PhaseName | None:
-    """A step of an engine for so many requests in prefill and in decoding."""
+    """Name a step of an engine for so many requests in prefill and in decoding."""
     if not contexts + generations:
         return None
     phase = DECODE if not contexts else MIXED if generations else PREFILL
@@ -127,7 +127,7 @@ def _vllm(found: re.Match[str]) -> PhaseName | None:
 
 
 def _fields(found: re.Match[str]) -> PhaseName | None:
-    """A step with its figures by name; ``p`` are requests in prefill, among those that decode."""
+    """Parse a step with its figures by name; ``p`` are requests in prefill that decode, too."""
     value = {match["name"]: int(match["value"]) for match in _FIELD.finditer(found["fields"])}
     batch = value.get("bs", 0)
     phase = _MODES.get(found["mode"]) if found["mode"] else found["name"]

@@ -55,12 +55,12 @@ def convolution_output(
 
 
 def batched(shape: Sizes, weight: Sizes) -> Sizes:
-    """Sizes of an image with a batch dimension, added if missing."""
+    """Return the sizes of an image with a batch dimension, added if missing."""
     return (1, *shape) if len(shape) == len(weight) - 1 else shape
 
 
 def per_dimension(value: object, dims: int, default: int | None = None) -> Sizes | None:
-    """One number per dimension, from one for all or a list; None: neither, or ``"same"``."""
+    """Return one number per dimension, from one for all or a list; None: neither, or ``"same"``."""
     value = default if value is None else value
     if isinstance(value, int):
         return (value,) * dims
@@ -88,7 +88,7 @@ def output_shape(
 
 
 def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
-    """Parameters of a convolution as in DLProf's iteration report.
+    """Return the parameters of a convolution as in DLProf's iteration report.
 
     ``<SH:2, SW:2>; <PH:3, PW:3>; <DH:1, DW:1>; <G:1>``: stride, padding, dilation, groups; empty
     if all have PyTorch's defaults, and for any other op. ``parameters`` have PyTorch's names.
@@ -112,14 +112,14 @@ def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
 
 
 def arguments_text(op_type: str, arguments: Mapping[str, Any]) -> str:
-    """Arguments of a call besides tensors, for most ops as ``<p:0.1>; <train:True>``."""
+    """Return the arguments of a call besides tensors, for most ops as ``<p:0.1>; <train:True>``."""
     if _CONVOLUTION.match(op_type):
         return parameters_text(op_type, arguments)
     return "; ".join(f"<{name}:{value}>" for name, value in arguments.items())
 
 
 def shape_text(op_type: str, shapes_json: str, *, output: bool = False) -> str:
-    """Shapes as in DLProf's iteration report.
+    """Return the shapes as in DLProf's iteration report.
 
     Args:
         op_type: Type of the op; convolutions and linear layers have names of dimensions.

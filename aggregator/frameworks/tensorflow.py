@@ -77,12 +77,12 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
 
 
 def has_nodes(names: tuple[str, ...]) -> bool:
-    """Whether any range is a graph node: the ``TSL`` domain may have only XLA's ranges."""
+    """Return whether any range is a graph node: the ``TSL`` domain may have only XLA's ranges."""
     return any(_node(name) is not None for name in names)
 
 
 def is_version_1(names: tuple[str, ...]) -> bool:
-    """Whether there are graph nodes of TensorFlow 1: its gradients and variables."""
+    """Return whether there are graph nodes of TensorFlow 1: its gradients and variables."""
     nodes = [node for node in map(_node, names) if node is not None]
     types = {node.op_type for node in nodes}
     tops = {node.name.partition("/")[0] for node in nodes}
@@ -111,7 +111,7 @@ def _node(name: str) -> _Node | None:
 
 
 def _clean(name: str) -> str:
-    """The name as a path without empty parts, which would become groups without a name."""
+    """Return the name as a path without empty parts, which would become groups without a name."""
     return "/".join(part for part in name.strip().split("/") if part) or name
 
 

@@ -57,7 +57,7 @@ def _classify(name: str) -> tuple[RangeKind, str, str]:
 
 
 def layer_type(name: str) -> str:
-    """``/conv1/Conv_0 + /relu/Relu_1`` -> ``Conv + Relu``."""
+    """Return ``Conv + Relu`` for ``/conv1/Conv_0 + /relu/Relu_1``."""
     if name.startswith("{ForeignNode["):
         return FOREIGN_NODE
     if name.startswith(REFORMAT):
@@ -78,7 +78,7 @@ def is_tc_eligible(op_type: str) -> bool:
 
 
 def _label(name: str) -> str:
-    """A layer's name as a path; layers fused into one are in the group that all of them are in."""
+    """Return a layer's name as a path; fused layers are in the group that all of them are in."""
     name = name.strip()
     is_path = "{" not in name and " " not in name and "(" not in name
     if is_path:

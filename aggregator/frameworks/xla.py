@@ -42,7 +42,7 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
 def graph_meaning(
     names: tuple[str, ...], classify_name: Callable[[str], tuple[RangeKind, str, str]]
 ) -> RangeMeaning:
-    """Meaning of range names in a domain to which XLA may write.
+    """Return the meaning of range names in a domain to which XLA may write.
 
     Args:
         names: Distinct range names.
@@ -73,7 +73,7 @@ def graph_meaning(
 
 
 def classify(name: str) -> tuple[RangeKind, str, str]:
-    """Kind, label and op type of a range of the ``TSL`` domain."""
+    """Return the kind, label and op type of a range of the ``TSL`` domain."""
     what, _, rest = name.partition(":#")
     fields = dict(_FIELDS.findall(rest))
     if what == "Thunk" and "hlo_op" in fields:
@@ -89,7 +89,7 @@ def classify(name: str) -> tuple[RangeKind, str, str]:
 
 
 def _label(framework_name: str, hlo_op: str) -> str:
-    """``jit(step)/jvp(Net)/Conv_0`` and ``fusion.1`` -> ``jvp(Net)/Conv_0/fusion.1``."""
+    """Join ``jit(step)/jvp(Net)/Conv_0`` and ``fusion.1`` to ``jvp(Net)/Conv_0/fusion.1``."""
     parts = [part for part in framework_name.split("/") if part]
     if parts and _FUNCTION.match(parts[0]):
         del parts[0]  # the same as the module's name

@@ -26,11 +26,11 @@ class Strings:
         self._sentences: set[str] = set()
 
     def place(self, text: str) -> int:
-        """The number of a text."""
+        """Return the number of a text."""
         return self._places.setdefault(text, len(self._places))
 
     def all(self) -> list[str]:
-        """The texts in the order of their numbers."""
+        """Return the texts in the order of their numbers."""
         return list(self._places)
 
     def keep_sentences(self, sentences: Iterable[str]) -> None:
@@ -38,12 +38,12 @@ class Strings:
         self._sentences.update(sentences)
 
     def translations(self, language: str) -> dict[str, str]:
-        """The sentences in a language, by their English words."""
+        """Return the sentences in a language, by their English words."""
         return {str(text): str(translate(text, language)) for text in sorted(self._sentences)}
 
 
 def is_text(column: Column) -> bool:
-    """Whether the values of a column are texts."""
+    """Return whether the values of a column are texts."""
     if column.kind is Kind.IDENTIFIER:
         return not column.integer
     return column.kind in {Kind.TEXT, Kind.CHOICE}
@@ -52,7 +52,7 @@ def is_text(column: Column) -> bool:
 def encode_rows(
     spec: TableSpec, rows: Sequence[Mapping[str, Any]], strings: Strings
 ) -> list[list[Any] | dict[str, list[int]]]:
-    """The values of each column.
+    """Return the values of each column.
 
     Texts are their numbers, yes and no are 1 and 0, unknown is null. A column that mostly rises,
     such as points in time, is ``{"steps": [...]}``: the differences between neighbors.
@@ -83,7 +83,7 @@ def _shorter(values: list[Any]) -> list[Any] | dict[str, list[int]]:
 
 
 def describe(spec: TableSpec) -> dict[str, Any]:
-    """What the page needs to sort, search and filter the rows of a table."""
+    """Return what the page needs to sort, search and filter the rows of a table."""
     return {
         "name": spec.name,
         "ordering": ",".join(spec.default_ordering),
@@ -102,7 +102,7 @@ def describe(spec: TableSpec) -> dict[str, Any]:
 
 
 def pack(value: Any) -> str:
-    """JSON, compressed, as text that ends no HTML element."""
+    """Return the JSON, compressed, as text that ends no HTML element."""
     # A text may hold half of a surrogate pair, which ASCII JSON can encode and UTF-8 cannot.
     try:
         plain = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

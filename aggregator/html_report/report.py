@@ -110,7 +110,7 @@ class _Report:
         self._domains = self._find_domains()
 
     def localized_parts(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The parts with sentences, in each language: the profile, panels and figures."""
+        """Yield the parts with sentences, in each language: the profile, panels and figures."""
         domains = {}
         for name in self._domains:
             data = self._data(name)
@@ -120,7 +120,7 @@ class _Report:
             yield language, localized(part, language)
 
     def main_part(self) -> dict[str, Any]:
-        """The tables, but for those of single iterations."""
+        """Return the tables, but for those of single iterations."""
         main: dict[str, Any] = {
             "format": FORMAT,
             "rows": ROWS,
@@ -132,7 +132,7 @@ class _Report:
         return main
 
     def add_texts(self, main: dict[str, Any]) -> None:
-        """All texts of the tables read so far."""
+        """Return all texts of the tables read so far."""
         main["strings"] = self.strings.all()
         main["sentences"] = {name: self.strings.translations(name) for name in LANGUAGES}
 

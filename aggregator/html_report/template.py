@@ -30,7 +30,7 @@ class Page:
 
 
 def require_page() -> Page:
-    """The page to fill.
+    """Return the page to fill.
 
     Raises:
         ReportPageMissingError: The frontend was not built.
@@ -51,5 +51,5 @@ def require_page() -> Page:
 
 
 def block(name: str, packed: str) -> str:
-    """Packed data as an element; its content is a JSON string."""
+    """Return the packed data as an element; its content is a JSON string."""
     return f'<script type="application/json" id="{name}">"{packed}"</script>\n'

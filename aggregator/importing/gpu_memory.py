@@ -47,12 +47,12 @@ def find_recordings(source: Path, profile: Profile) -> tuple[Recording, ...]:
 
 
 def snapshots_of(base: Path) -> list[Path]:
-    """The snapshots that were recorded beside a profile, by its path without extension."""
+    """Return the snapshots that were recorded beside a profile, by its path without extension."""
     return sorted(base.parent.glob(f"{glob.escape(base.name)}{SNAPSHOT_SUFFIX}_*.pickle"))
 
 
 def recorded(memory: DeviceMemory, file: Path, start_utc_ns: int | None) -> Recording:
-    """A recording with the offset of its clock from that of a profile."""
+    """Return a recording with the offset of its clock from that of a profile."""
     from aggregator.metrics.memory.analysis import Recording  # noqa: PLC0415 - rare, as above
 
     times = memory.time_ns[memory.time_ns >= 0]

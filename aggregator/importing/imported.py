@@ -40,7 +40,7 @@ class KernelNames:
     verdict: Int32  # 1 uses Tensor Cores, 0 does not, -1 unknown from the name.
 
     def communicates(self, strings: tuple[str, ...]) -> Bool:
-        """Whether each distinct kernel moves data between GPUs."""
+        """Return whether each distinct kernel moves data between GPUs."""
         return communication_kernels([strings[code] for code in self.long.tolist()])
 
     @property
@@ -98,7 +98,7 @@ class ImportedProfile:
         return self.rollups[0]
 
     def all_ops(self) -> tuple[Op, ...]:
-        """Ops of all domains: the framework's first."""
+        """Return the ops of all domains: the framework's first."""
         return (*self.ops.ops, *(op for domain in self.domains for op in domain.ops))
 
     def op_columns(self) -> Ops:
@@ -107,7 +107,7 @@ class ImportedProfile:
         return op_columns(self.all_ops(), np.repeat(np.arange(len(counts)), counts))
 
     def op_offset(self, number: int) -> int:
-        """First row in ``all_ops`` of the ops of custom domain ``number``."""
+        """Return the first row in ``all_ops`` of the ops of custom domain ``number``."""
         return len(self.ops.ops) + sum(len(domain.ops) for domain in self.domains[:number])
 
     def distinct_kernels(self) -> KernelNames:
@@ -120,7 +120,7 @@ class ImportedProfile:
         return replace(found, verdict=tensor_core_kernels(names, capabilities))
 
     def kernels_by(self, column: Integers) -> tuple[KernelNames, Int64]:
-        """Distinct (short name, long name, value of a column), and a kernel of each.
+        """Return the distinct (short name, long name, value of a column), and a kernel of each.
 
         The value is the verdict.
         """
@@ -147,7 +147,7 @@ def op_columns(ops: Sequence[Op], domain: Int64) -> Ops:
 
 
 def memory_column(work: CorrelatedWork, name: str) -> Int64:
-    """A ``LaunchedWork`` or ``MemoryOps`` column of copies followed by sets."""
+    """Return a ``LaunchedWork`` or ``MemoryOps`` column of copies followed by sets."""
     parts = (work.copies, work.sets)
     if hasattr(work.copies, name):
         return np.concatenate([getattr(part, name) for part in parts])
@@ -155,7 +155,7 @@ def memory_column(work: CorrelatedWork, name: str) -> Int64:
 
 
 def inverse_order(order: Int64) -> Int64:
-    """Position of each row in an order."""
+    """Return the position of each row in an order."""
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank

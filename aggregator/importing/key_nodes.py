@@ -63,7 +63,7 @@ class FoundKeyNode:
 
 
 def overhead_calls(meaning: RangeMeaning, tree: RangeTree, call_range: Int32) -> Bool:
-    """Whether each API call was made outside programs, by a compiler that tunes kernels."""
+    """Return whether each API call was made outside programs, by a compiler that tunes kernels."""
     is_overhead = np.array(
         [not meaning.overhead.isdisjoint(path.split("/")) for path in tree.paths], dtype=bool
     )
@@ -74,7 +74,7 @@ def overhead_calls(meaning: RangeMeaning, tree: RangeTree, call_range: Int32) ->
 def launches_of(
     profile: Profile, calls: Sequence[Int32], skipped: Bool | None = None
 ) -> dict[int, Launches]:
-    """Kernels and whole CUDA graphs by process, in order of launch.
+    """Return the kernels and whole CUDA graphs by process, in order of launch.
 
     ``calls`` are those of ``launching_calls``; what a ``skipped`` API call launched is left out.
     """
@@ -144,7 +144,7 @@ def _is_forward_pass(ranges: NameableRanges, meaning: RangeMeaning, tree: RangeT
 
 
 def _is_part(name: str, kind: Kind) -> bool:
-    """Whether a candidate is a part of a pass, if nothing shows that a step ends."""
+    """Return whether a candidate is a part of a pass, if nothing shows that a step ends."""
     return kind is Kind.RANGE or (kind is Kind.FORWARD and bool(_PART_OF_MODEL.search(name)))
 
 
@@ -157,7 +157,7 @@ class _Choice:
     runner_up: Candidate | None
 
     def members(self, *kinds: Kind) -> list[Candidate]:
-        """Candidates of some kinds that occur once in each step of the chosen loop."""
+        """Return the candidates of some kinds that occur once in each step of the chosen loop."""
         return [
             candidate
             for candidate in self.candidates
@@ -165,11 +165,11 @@ class _Choice:
         ]
 
     def stops_of(self, name: str) -> KeyNode:
-        """The ranges of a name as key node."""
+        """Return the ranges of a name as key node."""
         return replace(self.ranges.stops_of(self.ranges.names.index(name)), name=name)
 
     def explained(self, why: str) -> str:
-        """Why a key node was chosen, with the confidence and the runner-up, in one line."""
+        """Return why a key node was chosen, with the confidence and the runner-up, in one line."""
         certain = confidence(self.best, self.runner_up)
         if self.best.cycle > 1:
             why = say(
@@ -264,7 +264,7 @@ def _reason(choice: _Choice, candidate: Candidate) -> str:
 
 
 def _cutting(choice: _Choice) -> Candidate:
-    """The candidate of the chosen loop that cuts its steps best."""
+    """Return the candidate of the chosen loop that cuts its steps best."""
     steps, marked = choice.members(Kind.STEP), choice.members(Kind.COUNTED, Kind.PROGRAM)
     gradients = choice.members(Kind.GRADIENTS)
     begin = [gradient for gradient in gradients if choice.loops.precedes_optimizer(gradient.name)]
@@ -280,7 +280,7 @@ def _cutting(choice: _Choice) -> Candidate:
 def _kinds(
     ranges: NameableRanges, meaning: RangeMeaning | None, tree: RangeTree | None
 ) -> dict[str, Kind]:
-    """Kind of each name that may mark a step."""
+    """Return the kind of each name that may mark a step."""
     known: dict[str, Kind | None] = {}
     if meaning is not None and tree is not None:
         of_kind = (
@@ -306,7 +306,7 @@ def _kinds(
 
 
 def _kind_of_name(name: str, *, counts: bool) -> Kind | None:
-    """Kind of a range outside the framework's ops; None: it marks no step."""
+    """Return the kind of a range outside the framework's ops, or None if it marks no step."""
     if _OPTIMIZER_STEP.search(name):
         return Kind.OPTIMIZER
     if _ZERO_GRAD.search(name):
@@ -371,7 +371,7 @@ def _first_child(
 def step_of_instances(
     profile: Profile, instances: Instances, key_node: KeyNode
 ) -> tuple[Int64, int]:
-    """Step of each instance by the stops of its own process, and the number of steps."""
+    """Return the step of each instance by the stops of its own process, and the number of steps."""
     step = np.zeros(len(instances), dtype=np.int64)
     process = profile.thread_process[instances.thread]
     count = 1
@@ -404,7 +404,7 @@ def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNo
 
 
 def _without_number(op_name: str) -> str:
-    """``/a/zeros[2]`` -> ``/a/zeros``."""
+    """Return ``/a/zeros`` for ``/a/zeros[2]``."""
     return re.sub(r"\[\d+\]$", "", op_name)
 
 

@@ -36,7 +36,7 @@ class Reading:
 
 
 def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
-    """The framework whose ranges are read (None: simple mode), and why.
+    """Return the framework whose ranges are read (None: simple mode), and why.
 
     Raises:
         NoFrameworkRangesError: No range is an op of the framework selected by the mode.
@@ -99,7 +99,7 @@ def _reason(framework: Framework, why: str) -> str:
 
 
 def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> Reading | None:
-    """The first of the framework's domains that contains its ops."""
+    """Return the first of the framework's domains that contains its ops."""
     for domain in framework.domains:
         if domain not in profile.domain_names:
             continue

@@ -25,7 +25,7 @@ INTERNAL = re.compile(
 
 
 def shown_names(profile: Profile, codes: Int64, of_range: Int32, process: Int32) -> dict[int, str]:
-    """Names of range codes with their counters replaced, and those of steps by their phases.
+    """Return names of range codes with their counters replaced, and those of steps by their phases.
 
     ``of_range`` and ``process`` are the code and the process of every range that has one of them.
     """
@@ -40,7 +40,7 @@ def shown_names(profile: Profile, codes: Int64, of_range: Int32, process: Int32)
 
 
 def with_counters(profile: Profile, meaning: RangeMeaning, domain: int) -> RangeMeaning:
-    """The meaning with labels of groups that have their counters replaced."""
+    """Return the meaning with labels of groups that have their counters replaced."""
     ranges = profile.ranges
     kind = meaning.kind[ranges.name]
     rows = np.flatnonzero((ranges.domain == domain) & (kind == RangeKind.GROUP))
@@ -68,7 +68,7 @@ def named_ranges(meaning: RangeMeaning, tree: RangeTree) -> NamedRanges:
 
 
 def _outermost_modules(tree: RangeTree) -> Bool:
-    """Whether each range is the call of a module that no other module calls."""
+    """Return whether each range is the call of a module that no other module calls."""
     result = np.zeros(len(tree.kind), dtype=bool)
     rows = np.flatnonzero(tree.is_group() & (tree.kind == RangeKind.MODULE))
     for thread in np.unique(tree.thread[rows]).tolist():
@@ -98,7 +98,7 @@ def plain_ranges(profile: Profile) -> NamedRanges:
 
 
 def custom_ranges(profile: Profile, domains: tuple[DomainWork, ...]) -> NamedRanges:
-    """Ranges of custom domains, by their own names."""
+    """Return the ranges of custom domains, by their own names."""
     parts = []
     for domain in domains:
         names = [op.op_type for op in domain.ops]
@@ -114,7 +114,7 @@ def custom_ranges(profile: Profile, domains: tuple[DomainWork, ...]) -> NamedRan
 
 
 def joined_ranges(*parts: NamedRanges) -> NamedRanges:
-    """Several sets of ranges as one, with each name once."""
+    """Return several sets of ranges as one, with each name once."""
     names = tuple(dict.fromkeys(name for part in parts for name in part.names))
     row = {name: code for code, name in enumerate(names)}
     filled = [part for part in parts if len(part.name)]
@@ -141,7 +141,7 @@ class NameableRanges:
 
 
 def with_templates(ranges: NamedRanges, written: Sequence[str]) -> NameableRanges:
-    """The ranges, and again those whose names differ in numbers only, under their common name.
+    """Return ranges, and again those whose names differ in numbers only, under their common name.
 
     Serving engines put the shapes of a batch into the names of their steps. ``written`` are the
     names as the program wrote them.

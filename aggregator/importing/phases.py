@@ -20,7 +20,7 @@ _NOT_SERVING = frozenset({TRAIN, EVAL})
 
 
 def find_phases(profile: Profile) -> PhaseColumns:
-    """The phases of a profile: the outermost ranges that are any."""
+    """Return the phases of a profile: the outermost ranges that are any."""
     known = read_phases(profile.range_names)
     if not known:
         return PhaseColumns()
@@ -45,7 +45,7 @@ def find_phases(profile: Profile) -> PhaseColumns:
 
 
 def serving_steps(phases: PhaseColumns) -> NamedRanges:
-    """All phases of serving under one name, as a candidate for the key node.
+    """Return all phases of serving under one name, as a candidate for the key node.
 
     An empty one at the first start of each process ends the interval before its first phase.
     """

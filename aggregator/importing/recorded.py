@@ -108,11 +108,11 @@ class _RecordedIterations:
         self._names = [self._name(aggregation) for aggregation in self._aggregations]
 
     def default_name(self) -> str:
-        """Key node of the first rollup; empty: none."""
+        """Return the key node of the first rollup, or an empty text if there is none."""
         return self._names[0] if self._names else ""
 
     def ranges(self) -> NamedRanges:
-        """Iterations that no op marks, as ranges that end with them."""
+        """Return the iterations that no op marks, as ranges that end with them."""
         codes = [np.full(len(stops), code) for code, stops in enumerate(self._stops.values())]
         ends = [np.array(stops, dtype=np.int64) for stops in self._stops.values()]
         starts = [np.concatenate([[0], end[:-1]]) for end in ends]
@@ -128,7 +128,7 @@ class _RecordedIterations:
         )
 
     def requests(self) -> tuple[AggregationRequest, ...]:
-        """The rollups as requests; one over everything as the request without bounds."""
+        """Return the rollups as requests; one over everything as the request without bounds."""
         result = []
         for name, aggregation in zip(self._names, self._aggregations, strict=True):
             last = len(aggregation.stops_ns)

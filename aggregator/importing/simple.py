@@ -15,12 +15,12 @@ from aggregator.profile.profile import Profile
 
 
 def simple_meaning() -> RangeMeaning:
-    """A meaning in which all ranges are ignored."""
+    """Return a meaning in which all ranges are ignored."""
     return RangeMeaning(empty_i32(), empty_i32(), (), {}, {}, {})
 
 
 def simple_instances(profile: Profile) -> Instances:
-    """One instance over the whole profile, with every call.
+    """Return one instance over the whole profile, with every call.
 
     Its CPU time is the time in which any CUDA call ran, because no other CPU time is known.
     """
@@ -46,7 +46,7 @@ def simple_instances(profile: Profile) -> Instances:
 
 
 def simple_table(instances: Instances) -> OpTable:
-    """The placeholder op; work without a launching call belongs to it as well."""
+    """Return the placeholder op; work without a launching call belongs to it as well."""
     op = Op(
         op_id="SIMPLE_MODE_GLOBAL_NODE_OP_TYPE_1",
         op_name="simple_mode_global_node_name",

@@ -122,7 +122,7 @@ def _unmarked(profile: Profile) -> dict[int, Int64]:
 
 
 def _step_bounds(profile: Profile, process: int, since_ns: int) -> Int64:
-    """Ends of the steps of a process, ascending. Unit: ns.
+    """Return the ends of the steps of a process, ascending. Unit: ns.
 
     They are those of the optimizer that steps most often; without one, the starts of the calls of
     the model that is called most often.
@@ -160,7 +160,7 @@ def _at_bounds(profile: Profile, process: int, unmarked: Int64, bounds: Int64) -
 
 
 def _shares(bounds: Int64, unmarked: Int64) -> Float64:
-    """Share of each step that lies in times without markers."""
+    """Return the share of each step that lies in times without markers."""
     low, high = bounds[:-1, None], bounds[1:, None]
     inside = np.minimum(high, unmarked[:, 1]) - np.maximum(low, unmarked[:, 0])
     share: Float64 = np.maximum(inside, 0).sum(axis=1) / np.maximum(np.diff(bounds), 1)
@@ -207,7 +207,7 @@ def _carry(profile: Profile, calls: list[Int32], process: int, loop: _Loop) -> N
 
 
 def _is_inside(ranges: Ranges, unmarked: Int64) -> Bool:
-    """Which ranges lie in times without markers."""
+    """Return which ranges lie in times without markers."""
     inside = np.zeros(len(ranges), dtype=bool)
     for low, high in unmarked.tolist():
         inside |= (ranges.start_ns >= low) & (ranges.end_ns <= high)
@@ -215,7 +215,7 @@ def _is_inside(ranges: Ranges, unmarked: Int64) -> Bool:
 
 
 def _in_all_steps(profile: Profile, without: Bool) -> Bool:
-    """Ranges like those that a thread writes without markers, too, but for numbers.
+    """Return the ranges like those that a thread writes without markers, too, but for numbers.
 
     A checkpoint opens the ranges of models again, on the thread of the backward pass.
     """
@@ -277,7 +277,7 @@ def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) ->
 
 
 def _call_kinds(profile: Profile, calls: list[Int32]) -> tuple[Int64, Int64]:
-    """Equal numbers for calls of the same name that launched the same kernel on the same stream.
+    """Give calls of one name that launched the same kernel on the same stream equal numbers.
 
     The first numbers differ for other grids, too; the second ones do not.
     """
@@ -326,7 +326,7 @@ def _key(codes: dict[int, Int64]) -> _Key:
 
 
 def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, int]:
-    """The step to take names from, and the level of the codes that compare them.
+    """Return the step to take names from, and the level of the codes that compare them.
 
     Args:
         step: The step that gets names.
@@ -356,7 +356,7 @@ _Known = dict[tuple[object, object], _Pairs]
 
 
 def _pairs(model: _Step, step: _Step, level: int, known: _Known) -> _Pairs | None:
-    """Positions of a step's events in another step; None: they differ too much."""
+    """Return the positions of a step's events in another step, or None if they differ too much."""
     key = model.keys[level], step.keys[level]
     if key not in known:
         known[key] = _compared(model, step, level)
@@ -391,7 +391,7 @@ def _beginning(step: _Step, models: list[_Step]) -> tuple[_Step | None, _Pairs |
 
 
 def _head(master: Int64, sequence: Int64) -> int:
-    """Number of items that two sequences begin with."""
+    """Return the number of items that two sequences begin with."""
     shorter = min(len(master), len(sequence))
     differs = np.flatnonzero(master[:shorter] != sequence[:shorter])
     return int(differs[0]) if len(differs) else shorter
@@ -460,7 +460,7 @@ def _align_launches(master: tuple[Int64, Bool], sequence: tuple[Int64, Bool]) ->
 
 
 def _equal(there: Int64, here: Int64, places: Int64, is_inside: Bool) -> Bool:
-    """Which items are equal to those at some places of another sequence."""
+    """Return which items are equal to those at some places of another sequence."""
     if not len(there):
         return np.zeros(len(here), dtype=bool)
     result: Bool = is_inside & (there[np.where(is_inside, places, 0)] == here)
@@ -470,7 +470,7 @@ def _equal(there: Int64, here: Int64, places: Int64, is_inside: Bool) -> Bool:
 def _moved(
     profile: Profile, rows: Int64, steps: tuple[_Step, _Step], pairs: _Pairs, *, is_part: bool
 ) -> Ranges:
-    """The ranges of a marked step at the times of another one, or of its beginning."""
+    """Return the ranges of a marked step at the times of another one, or of its beginning."""
     ranges = profile.ranges
     model, step = steps
     low, high = np.searchsorted(ranges.start_ns[rows], (model.start_ns, model.end_ns))
@@ -512,7 +512,7 @@ class _Moments:
         return int(self._there_ns[-1])
 
     def moved(self, time_ns: Int64, *, is_start: bool) -> Int64:
-        """Where points in time lie here; order is kept."""
+        """Return where points in time lie here; order is kept."""
         last = len(self._there_ns) - 1
         after = np.searchsorted(self._there_ns, time_ns, side="right")
         before = np.clip(after - 1, 0, last)

@@ -21,7 +21,7 @@ class BrokerError(UsageError):
 
 
 def broker_url() -> str:
-    """The address of the broker from the environment; empty if there is none.
+    """Return the address of the broker from the environment; empty if there is none.
 
     Raises:
         BrokerError: It is no address, or a Redis on another machine without a password.
@@ -51,7 +51,7 @@ def _check(url: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's own."""
+    """Return whether a host name or address is this machine's own."""
     if host == "localhost":
         return True
     try:

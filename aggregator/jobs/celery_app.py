@@ -154,7 +154,7 @@ class FolderBackend(FilesystemBackend):
                     path.unlink()
 
     def exception_safe_to_retry(self, exc: Exception) -> bool:
-        """Whether storing may succeed later: the disk may be full for a while."""
+        """Return whether storing may succeed later: the disk may be full for a while."""
         return isinstance(exc, OSError)
 
 
@@ -265,7 +265,7 @@ def _on_shutdown(**_: Any) -> None:
 
 
 def seen_workers() -> dict[str, tuple[str, int, float]]:
-    """Host, pid and time of the last report of each worker; time 0: it ended."""
+    """Return the host, pid and time of the last report of each worker; time 0: it ended."""
     backend: Any = app.backend  # its keys can also be read directly
     stored = json.loads(backend.get(WORKERS_KEY) or "{}")
     return {name: (host, pid, at) for name, (host, pid, at) in stored.items()}

@@ -78,7 +78,7 @@ def open_executor(text: str, workers: int = 1) -> Iterator[Executor]:
 
 
 def run_parts(executor: Executor, name: str, requests: Sequence[Request]) -> Iterator[Result]:
-    """Results of a part for each request, in their order.
+    """Yield the results of a part for each request, in their order.
 
     Raises:
         DlprofError: The first that failed.

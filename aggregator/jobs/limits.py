@@ -87,7 +87,7 @@ def time_error(limit_s: float) -> JobTimeLimitError:
 
 
 def memory_error(limit_bytes: int) -> JobMemoryLimitError:
-    """Return the error of a job that ran out of memory. Unit: bytes; 0: no limit is set."""
+    """Return the error of a job that ran out of memory. Unit: bytes, or 0 if no limit is set."""
     if limit_bytes:
         mib = limit_bytes / 2**20
         message = say("The job needed more than the {mib:,.0f} MiB that a job may use.", mib=mib)

@@ -263,7 +263,7 @@ def _stay_known() -> None:
 
 
 def _report_worker(at: float) -> None:
-    """Store that this worker is running; 0: that it ends.
+    """Store that this worker is running, or at 0 that it ends.
 
     All workers share one key. When two write it at once one of them is missing until its next
     report, which is soon enough.

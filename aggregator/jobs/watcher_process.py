@@ -75,7 +75,7 @@ class _Watch:
 
 
 def _tree(worker: int) -> list[int]:
-    """A process and all that it has started, without this one."""
+    """Return a process and all that it has started, without this one."""
     parents = {}
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):

@@ -187,7 +187,7 @@ def _nvjet(name: str) -> ElementTypes | None:
 
 
 def _collective(name: str) -> ElementTypes | None:
-    """A kernel of NCCL that only moves data has no type in its name."""
+    """Read the type of a kernel of NCCL; one that only moves data names none."""
     if "nccl" not in name[:32].lower():
         return None
     kind = reduced_type(name)
@@ -231,7 +231,7 @@ def _library(name: str) -> ElementTypes | None:
 
 
 def _cutlass(name: str, found: re.Match[str]) -> ElementTypes:
-    """``tensorop_bf16_s16816gemm_bf16``: result, accumulator and tile, operands."""
+    """Read ``tensorop_bf16_s16816gemm_bf16``: result, accumulator and tile, operands."""
     result, letter, tile, _, operand = found.groups()
     read = _SHORT.get(operand or result or "", "") or _by_letter(letter, name)
     if read == "float32" and "tensorop" in found[0] and tile:
@@ -241,7 +241,7 @@ def _cutlass(name: str, found: re.Match[str]) -> ElementTypes:
 
 
 def _by_letter(letter: str | None, name: str) -> str:
-    """BLAS letters: hgemm, sgemm, dgemm; complex ones also compute real convolutions."""
+    """Read a BLAS letter: hgemm, sgemm, dgemm; complex ones also compute real convolutions."""
     if "sgemm" in name or "scudnn" in name:
         return "float32"
     kinds = {"h": "float16", "s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
@@ -249,7 +249,7 @@ def _by_letter(letter: str | None, name: str) -> str:
 
 
 def _template(name: str) -> ElementTypes | None:
-    """The first floating point type, or the first integer where there is none."""
+    """Return the first floating point type, or the first integer type if there is none."""
     found = _TENSOR_LISTS.search(name)
     lists = int(found[1]) if found else 0
     # The type of the scalars in a list's description is not that of the tensors.

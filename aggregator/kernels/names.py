@@ -57,7 +57,7 @@ def _cxx_library() -> ctypes.CDLL | None:
 
 
 def short_name(name: str) -> str:
-    """A kernel's name without result, namespaces, template arguments and parameters.
+    """Return a kernel's name without result, namespaces, template arguments and parameters.
 
     As Nsight Systems shortens it: ``void at::f<4, A>(int, A)`` is ``f``.
     """
@@ -78,7 +78,7 @@ def short_name(name: str) -> str:
 
 
 def _mangled_name(name: str) -> str:
-    """The last plain name of a mangled one: ``_ZN7cutlass6KernelI...`` is ``Kernel``."""
+    """Return the last plain name of a mangled one: ``_ZN7cutlass6KernelI...`` is ``Kernel``."""
     start, found = len("_ZN") if name.startswith("_ZN") else len("_Z"), name
     while length := _LENGTH.match(name, start):
         start = length.end() + int(length[0])

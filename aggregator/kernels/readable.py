@@ -56,7 +56,7 @@ _Reader: TypeAlias = Callable[[str, "re.Match[str]", ElementTypes], str]
 
 
 def readable_name(name: str, types: ElementTypes) -> str:
-    """The readable name of a kernel.
+    """Return the readable name of a kernel.
 
     Args:
         name: Demangled name, with template arguments.
@@ -104,7 +104,7 @@ _REWRITTEN: Final = (
 
 
 def _words_of(library: str, name: str, types: ElementTypes) -> str:
-    """Library, operation and types, then the other words in their order."""
+    """Join library, operation and types, then the other words in their order."""
     for pattern, text in _REWRITTEN:
         name = pattern.sub(text, name)
     found = _OPERATION.search(name.removeprefix("cudnn_"))
@@ -118,7 +118,7 @@ def _words_of(library: str, name: str, types: ElementTypes) -> str:
 
 
 def _library(text: str, found: re.Match[str], types: ElementTypes) -> str:
-    """cuBLAS, cuDNN and CUTLASS; the words of a CUTLASS kernel are its template argument."""
+    """Name a kernel of cuBLAS, cuDNN or CUTLASS, the latter by its template argument."""
     name = found[0]
     library = "cutlass" if name.startswith("cutlass") else "cublas"
     if "cudnn" in text:
@@ -135,7 +135,7 @@ _LAYOUTS: Final = re.compile(r"layout::(RowMajor|ColumnMajor)\b")
 
 
 def _cutlass_template(text: str, _: re.Match[str], types: ElementTypes) -> str:
-    """A CUTLASS kernel without a name of its own: operation and tile from its template."""
+    """Name a CUTLASS kernel without a name of its own by operation and tile of its template."""
     convolved = _CONVOLVED.search(text)
     shape = _SHAPE.search(text) or _CUTE_SHAPE.search(text)
     tile = "x".join(shape.groups()) if shape else ""
@@ -161,7 +161,7 @@ _TRITON_KINDS: Final = {
 
 
 def _triton(_: str, found: re.Match[str], __: ElementTypes) -> str:
-    """A kernel of TorchInductor: the fused ops, cut in the middle, and its number."""
+    """Name a kernel of TorchInductor: the fused ops, cut in the middle, and its number."""
     kind = _TRITON_KINDS.get(found[1], found[1])
     return _fused(f"triton {kind}", found[2], found[3] or "")
 
@@ -181,7 +181,7 @@ _TENSILE_TYPES: Final = {"B": "bf16", "H": "f16", "S": "f32", "D": "f64", "F8": 
 
 
 def _tensile(text: str, found: re.Match[str], _: ElementTypes) -> str:
-    """A matrix product of hipBLASLt or rocBLAS."""
+    """Name a matrix product of hipBLASLt or rocBLAS."""
     tile = _TENSILE.search(text)
     kind = _TENSILE_TYPES.get(found[2][0], "")
     shape = " ".join(filter(None, tile.groups())) if tile else ""
@@ -189,7 +189,7 @@ def _tensile(text: str, found: re.Match[str], _: ElementTypes) -> str:
 
 
 def _attention(text: str, found: re.Match[str], types: ElementTypes) -> str:
-    """FlashAttention: direction, head dimension and tile."""
+    """Name a kernel of FlashAttention: direction, head dimension and tile."""
     direction = "bwd" if re.search(r"bwd|Bwd|backward|Backward", found[0]) else "fwd"
     numbers = re.search(r"traits<(?:\(int\))?(\d+), ?(?:\(int\))?(\d+), ?(?:\(int\))?(\d+)", text)
     shape = f"d{numbers[1]} {numbers[2]}x{numbers[3]}" if numbers else ""
@@ -242,7 +242,7 @@ _SCALAR: Final = re.compile(r"[AB]UnaryFunctor|CUDAFunctorOn(?:Self|Other)|compa
 
 
 def _pytorch(text: str, found: re.Match[str], types: ElementTypes) -> str:
-    """A pointwise or reducing kernel: what it computes is a functor in its template arguments."""
+    """Name a pointwise or reducing kernel by the functor in its template arguments."""
     functor = " ".join(_functors(text[found.end() :])[:1])
     numbers = _NUMBERS.match(text, found.end() - 1)
     how = "x".join(filter(None, numbers.groups())) if numbers else ""
@@ -254,7 +254,7 @@ def _pytorch(text: str, found: re.Match[str], types: ElementTypes) -> str:
 
 
 def _foreach(text: str, found: re.Match[str], types: ElementTypes) -> str:
-    """A kernel over lists of tensors: functor, operation, type, and number of lists."""
+    """Name a kernel over lists of tensors: functor, operation, type, and number of lists."""
     functors = _functors(text[found.end() :])
     lists = f"lists{types.lists}" if types.lists else ""
     return " ".join(["foreach", *functors[:2], _types(types), lists])
@@ -283,7 +283,7 @@ _LIBRARIES: Final = re.compile(
 
 
 def _template(text: str) -> str:
-    """Namespace of a library, own name, and template arguments without theirs."""
+    """Return the namespace of a library, own name, and template arguments without theirs."""
     if text.startswith("_Z"):
         return short_name(text)
     for pattern, word in _WORDS:

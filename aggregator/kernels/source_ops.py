@@ -133,12 +133,12 @@ _UNSORTED: Final = 10
 
 
 def is_generated(name: str) -> bool:
-    """Whether TorchInductor generated a kernel of this name."""
+    """Return whether TorchInductor generated a kernel of this name."""
     return _FUSED.match(name) is not None
 
 
 def source_ops(name: str) -> tuple[str, ...]:
-    """Ops that a generated kernel computes; empty: not generated, or not named after any."""
+    """Return ops that a generated kernel computes; empty: not generated, or not named after any."""
     found = _FUSED.match(name)
     return _divided(found[1]) if found is not None and found[1] else ()
 
@@ -164,7 +164,7 @@ def _divided(text: str) -> tuple[str, ...]:
 
 
 def _cost(op: str, num_words: int) -> int | None:
-    """Cost of taking some words for one op; None: they are none."""
+    """Return the cost of taking some words for one op, or None if they are none."""
     if op in _OPS or (num_words == 1 and op):
         return 0
     is_name = bool(op.strip("_")) and not op.endswith("_")

@@ -274,12 +274,12 @@ _NEEDS: Final[tuple[tuple[re.Pattern[str], Capability], ...]] = (
 
 
 def says_nothing(verdict: Verdict) -> bool:
-    """Whether the kernel's name does not say what it computes."""
+    """Return whether the kernel's name does not say what it computes."""
     return verdict.evidence in (_SAYS_NOTHING.evidence, *_COMPILED_TEMPLATES)
 
 
 def may_multiply(verdict: Verdict) -> bool:
-    """Whether the kernel may compute a matrix product: its name does not exclude it."""
+    """Return whether the kernel may compute a matrix product: its name does not exclude it."""
     return verdict.evidence not in HELPERS | _OTHER_WORK
 
 

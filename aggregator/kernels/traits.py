@@ -102,17 +102,17 @@ class KernelTraits:
 
 @lru_cache(maxsize=65_536)
 def kernel_traits(name: str) -> KernelTraits:
-    """The traits of a kernel by its demangled name."""
+    """Return the traits of a kernel by its demangled name."""
     return KernelTraits(name)
 
 
 def communication_kernels(names: Sequence[str]) -> Bool:
-    """Whether each kernel belongs to a collective or a point-to-point transfer."""
+    """Return whether each kernel belongs to a collective or a point-to-point transfer."""
     return np.array([kernel_traits(name).is_communication for name in names], dtype=bool)
 
 
 def half_precision_kernels(names: Sequence[str]) -> Bool:
-    """Whether each kernel has operands of 16 bits or fewer, if it uses Tensor Cores."""
+    """Return whether each kernel has operands of 16 bits or fewer, if it uses Tensor Cores."""
     return np.array([kernel_traits(name).is_half_precision for name in names], dtype=bool)
 
 

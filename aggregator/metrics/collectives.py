@@ -72,18 +72,18 @@ class Stream:
         return bool((self.call >= 0).all())
 
     def at(self, rows: Int64) -> Stream:
-        """Some of its calls."""
+        """Return some of its calls."""
         columns = (self.rows, self.kind, self.start_ns, self.end_ns, self.call)
         return Stream(self.rank, *(column[rows] for column in columns))
 
     def shifted(self, offset_ns: int) -> Stream:
-        """The same on another clock."""
+        """Return the same on another clock."""
         start, end = self.start_ns + offset_ns, self.end_ns + offset_ns
         return Stream(self.rank, self.rows, self.kind, start, end, self.call)
 
 
 def streams_of(found: CollectiveKernels) -> list[Stream]:
-    """Streams, in order of rank and first collective."""
+    """Return the streams, in order of rank and first collective."""
     order = np.lexsort((found.start_ns, found.stream, found.device, found.rank))
     keys = np.stack([found.rank, found.device, found.stream])[:, order]
     if not len(order):
@@ -98,7 +98,7 @@ def streams_of(found: CollectiveKernels) -> list[Stream]:
 
 
 def common_calls(a: Stream, b: Stream) -> tuple[Stream, Stream]:
-    """The calls that two streams have in common, in the order of the first; none: they differ.
+    """Return calls that two streams have in common, in the order of the first; none: they differ.
 
     Calls that the source numbers are those of the same number. Others are counted from the
     beginning; one stream may end earlier than the other: a capture ends with its process.
@@ -114,7 +114,7 @@ def common_calls(a: Stream, b: Stream) -> tuple[Stream, Stream]:
 
 
 def _numbers(stream: Stream) -> Int64:
-    """Numbers of the calls of a stream; several kernels of one call have different ones."""
+    """Return numbers of the calls of a stream; several kernels of one call have different ones."""
     order = np.argsort(stream.call, kind="stable")
     is_first = np.diff(stream.call[order], prepend=-1) != 0
     place = np.arange(len(order))
@@ -132,14 +132,14 @@ def overlap_share(a: Stream, b: Stream) -> float:
 
 
 def is_synchronizing(stream: Stream, kinds: tuple[str, ...]) -> Bool:
-    """Whether each call is of a kind in ``SYNCHRONIZING``."""
+    """Return whether each call is of a kind in ``SYNCHRONIZING``."""
     synchronizes = np.array([kind in SYNCHRONIZING for kind in kinds], dtype=bool)
     result: Bool = synchronizes[stream.kind]
     return result
 
 
 def _runs_together(a: Stream, b: Stream, kinds: tuple[str, ...]) -> bool:
-    """Whether the times of two streams allow them to belong to one communicator.
+    """Return whether the times of two streams allow them to belong to one communicator.
 
     Only synchronizing calls are compared: the root of a broadcast leaves before the others enter.
     """
@@ -153,7 +153,7 @@ def _runs_together(a: Stream, b: Stream, kinds: tuple[str, ...]) -> bool:
 
 
 def communicators(streams: list[Stream], kinds: tuple[str, ...]) -> list[list[Stream]]:
-    """Groups of streams of different ranks that call the same collectives at the same times.
+    """Return groups of streams of different ranks that call the same collectives at the same times.
 
     The longest streams come first: one that breaks off joins a complete one.
     """
@@ -211,7 +211,7 @@ def match(found: CollectiveKernels, aligned: Bool) -> Matched:
 
 
 def _sequence(group: list[Stream]) -> Int64:
-    """Number of each call in a communicator, stream by stream."""
+    """Return the number of each call in a communicator, stream by stream."""
     if not all(stream.is_numbered for stream in group):
         return np.concatenate([np.arange(len(stream)) for stream in group])
     start = np.concatenate([stream.start_ns for stream in group])
@@ -225,7 +225,7 @@ def _sequence(group: list[Stream]) -> Int64:
 
 
 def _waiting(start_ns: Int64, end_ns: Int64) -> Int64:
-    """Waiting per rank and call: until the last start that precedes the rank's own end.
+    """Return the waiting per rank and call: until the last start that precedes the rank's own end.
 
     A rank that entered after another had left did not keep it waiting, as with a broadcast's root.
     Shape of all: (ranks, calls). Unit: ns.

@@ -170,7 +170,7 @@ def compute_efficiency(
 
 
 def collective_ops(costs: InstanceCosts, op: Integers, cost: Integers, gpu_time_ns: Int64) -> Bool:
-    """Whether each op spends most of its GPU time in executions that move data between GPUs.
+    """Return whether each op spends most of its GPU time in executions that move data between GPUs.
 
     Such an op is not on the roofline: the few executions without a collective would stand for all.
     ``op``, ``cost`` and ``gpu_time_ns`` are those of its instances.
@@ -191,7 +191,7 @@ def _sums(columns: CostColumns, pairs: CostPairs) -> tuple[Int64, dict[str, Int6
 
 
 def _pair_values(columns: CostColumns, pairs: CostPairs) -> dict[str, Int64]:
-    """Sums of the instances of each pair; unknown ones are 0 and have no GPU time."""
+    """Return the sums of the instances of each pair; unknown ones are 0 and have no GPU time."""
     cost, calls, gpu_time = pairs.cost, pairs.calls, pairs.gpu_time_ns
 
     def whole(times: Floats, known: Bool | None) -> Int64:

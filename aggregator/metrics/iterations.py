@@ -26,7 +26,7 @@ class KeyNode:
     processes: tuple[int, ...] = ()  # Process of each array of stops.
 
     def named(self, name: str, reason: str) -> KeyNode:
-        """The same instances under a name."""
+        """Return the same instances under a name."""
         return replace(self, name=name, reason=reason)
 
     @property
@@ -36,7 +36,7 @@ class KeyNode:
 
 
 def stops_by_process(end_ns: Int64, process: Integers) -> KeyNode:
-    """A key node without a name from the ends of its instances and their processes. Unit: ns."""
+    """Make a key node without a name of the ends of its instances and their processes."""
     processes = tuple(int(number) for number in np.unique(process))
     stops = tuple(np.sort(end_ns[process == number]) for number in processes)
     return KeyNode(stops_ns=stops, processes=processes)
@@ -55,11 +55,11 @@ class NamedRanges:
 
     @staticmethod
     def empty() -> NamedRanges:
-        """No ranges at all."""
+        """Return no ranges at all."""
         return NamedRanges(empty_i32(), (), empty_i64(), empty_i64(), empty_i32())
 
     def stops_of(self, code: int) -> KeyNode:
-        """Ends of the ranges of one name, per process. Unit: ns."""
+        """Return the ends of the ranges of one name, per process. Unit: ns."""
         rows = np.flatnonzero(self.name == code)
         return stops_by_process(self.end_ns[rows], self.process[rows])
 
@@ -73,7 +73,7 @@ class OpInstancesView:
     end_ns: Int64  # End of each instance. Unit: ns.
 
     def stops_of(self, ops: list[int]) -> KeyNode:
-        """Ends of the instances of some ops, per process. Unit: ns."""
+        """Return the ends of the instances of some ops, per process. Unit: ns."""
         rows = np.flatnonzero(np.isin(self.op, ops))
         process = self.ops.process[self.op[rows]]
         return stops_by_process(self.end_ns[rows], process)
@@ -116,7 +116,7 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
 
 
 def _ops_named(wanted: str, ops: OpInstancesView) -> list[int]:
-    """Ops of a name, with or without the rank in front; both directions fit: fprop."""
+    """Return the ops of a name, with or without the rank in front; both directions fit: fprop."""
     rows = [
         row
         for row, name in enumerate(ops.ops.names)
@@ -130,7 +130,7 @@ def _ops_named(wanted: str, ops: OpInstancesView) -> list[int]:
 
 
 def _ops_labeled(wanted: str, ops: OpInstancesView) -> list[int]:
-    """Ops whose range has a name: ``aten::conv2d`` or ``conv2d``; fprop where both fit."""
+    """Return ops whose range has a name: ``aten::conv2d`` or ``conv2d``; fprop where both fit."""
     label = wanted.rpartition("::")[2]
     pattern = re.compile(rf"(?:^|/){re.escape(label)}(?:\[\d+\])?$")
     rows = [row for row, name in enumerate(ops.ops.names) if pattern.search(name)]

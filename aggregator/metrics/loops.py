@@ -80,7 +80,7 @@ class Launches:
     ]  # Sum of random numbers of the names launched before each, and all.
 
     def bounds(self, time_ns: Int64) -> Int64:
-        """Number of launches before each time."""
+        """Return the number of launches before each time."""
         return np.searchsorted(self.time_ns, time_ns).astype(np.int64)
 
 
@@ -180,12 +180,12 @@ class Loops:
         self._optimizer = self._main_optimizer()
 
     def candidates(self) -> list[Candidate]:
-        """All candidates, best first; those that nest in themselves are none."""
+        """Return all candidates, best first; those that nest in themselves are none."""
         found = [self._measured(name) for name, of in self._of.items() if not self._nests(of)]
         return sorted(found, key=lambda item: (-item.score, -item.instances, item.name))
 
     def are_one_loop(self, first: str, second: str) -> bool:
-        """Whether two candidates occur once in each step of the same loop."""
+        """Return whether two candidates occur once in each step of the same loop."""
         for process, own in self._of[first].items():
             other = self._of[second].get(process)
             if other is None:
@@ -209,7 +209,7 @@ class Loops:
         return bool(values[counts.argmax()] >= 2 and counts.max() >= _SAME * len(inside))
 
     def precedes_optimizer(self, name: str) -> bool:
-        """Whether a candidate begins before the first step of the optimizer."""
+        """Return whether a candidate begins before the first step of the optimizer."""
         if not self._optimizer:
             return True
         process, own = self._main(self._of[name])
@@ -220,7 +220,7 @@ class Loops:
         return self._main(of)[1].is_nested
 
     def _main_optimizer(self) -> str:
-        """The optimizer with most instances; empty: none."""
+        """Return the optimizer with most instances, or an empty text if there is none."""
         counts = {
             name: len(self._main(of)[1].start_ns)
             for name, of in self._of.items()
@@ -293,7 +293,7 @@ class Loops:
 
 
 def evenness(periods_ns: Int64) -> float:
-    """How even times are: 1 if all are alike, 0 if bursts and pauses alternate. Unit: ns.
+    """Return how even times are: 1 if all are alike, 0 if bursts and pauses alternate. Unit: ns.
 
     The first quarter (warm-up) and the longest twentieth (pauses) do not count. It is the geometric
     mean of two shares: of the times, and of their sum, that lie within half and twice the median.
@@ -316,7 +316,7 @@ def _coverage(own: _Instances, launches: Launches, period_ns: float) -> float:
 
 
 def _alike(own: _Instances, launches: Launches, kind: Kind) -> float:
-    """Share of steps that launch the kernels of most steps, or nearly as many."""
+    """Return the share of steps that launch the kernels of most steps, or nearly as many."""
     bounds = launches.bounds(own.stops_ns)
     counts = np.diff(bounds)
     middle = float(np.median(counts))
@@ -359,7 +359,7 @@ def _repeats_in_steps(counts: Int64) -> bool:
 
 
 def choose(loops: Loops, candidates: list[Candidate]) -> tuple[Candidate | None, Candidate | None]:
-    """The best candidate and the best one of another loop; None: no range marks a loop.
+    """Return the best candidate and the best one of another loop, or None if no range marks a loop.
 
     Steps of a profiler or framework come first. Of two loops of which one contains the other, such
     as epochs or validations and steps, the inner one is chosen, unless its instances are parts of
@@ -383,7 +383,7 @@ def choose(loops: Loops, candidates: list[Candidate]) -> tuple[Candidate | None,
 
 
 def confidence(best: Candidate | None, runner_up: Candidate | None) -> Confidence:
-    """How certain the choice is.
+    """Return how certain the choice is.
 
     A runner-up that is nearly as good makes it less so, and so do steps of which several in turn
     may be one of the program's.

@@ -60,14 +60,14 @@ def compute_op_metrics(data: RollupInput, window: Window) -> OpMetrics:
 
 
 def _spread(ops: Int64, groups: Groups, values: Int64) -> Int64:
-    """Values of some ops laid out over all; the others have none: 0."""
+    """Return the values of some ops laid out over all; the others have none: 0."""
     result = np.zeros(len(ops), dtype=np.int64)
     result[np.searchsorted(ops, groups.groups)] = values
     return result
 
 
 def compute_kernel_metrics(data: RollupInput, window: Window) -> dict[str, Int64]:
-    """Metrics of (op, kernel) pairs.
+    """Return the metrics of (op, kernel) pairs.
 
     Returns:
         Columns ``op_kernel, calls, gpu_time_{sum,min,max}, api_time_{sum,min,max}``. Unit: ns.
@@ -144,7 +144,7 @@ def _groups(data: RollupInput, active: Int64) -> tuple[list[str], list[Int64]]:
 
 
 def _innermost(data: RollupInput) -> Int64:
-    """A number per op, the same for ops that are in the same groups."""
+    """Return a number per op, the same for ops that are in the same groups."""
     number_of: dict[str, int] = {}
     prefixes = (name[: name.rfind("/") + 1] for name in data.ops.names)
     numbers = [number_of.setdefault(prefix, len(number_of)) for prefix in prefixes]

@@ -36,7 +36,7 @@ class Ownership:
     owned_ns: Int64  # Shape (iterations, owners). Unit: ns.
 
     def part(self, rows: Int64) -> Ownership:
-        """Some of the iterations, without owners that own nothing in them."""
+        """Return some of the iterations, without owners that own nothing in them."""
         owned_ns = self.owned_ns[rows]
         kept = np.flatnonzero(owned_ns.any(axis=0))
         columns = {name: getattr(self, name)[kept] for name in ("kind", "reason", "op", "group")}
@@ -84,7 +84,7 @@ class Span:
 
 
 def window_span(window: Window) -> Span:
-    """The aggregated iterations of a window."""
+    """Return the aggregated iterations of a window."""
     low, high = int(window.numbers[0]), int(window.numbers[-1])
     iterations = window.iterations
     edges = np.append(iterations.start_ns[low : high + 1], iterations.end_ns[high])
@@ -161,7 +161,7 @@ def read_all_ownership(store: EventStore, spans: Sequence[Span]) -> list[Ownersh
 
 
 def _parts(devices: list[OwnedWork], edges_ns: Int64) -> Iterator[Int64]:
-    """Edges of iterations in parts, so that the temporary columns of each fit the cache."""
+    """Yield edges of iterations in parts, so that the temporary columns of each fit the cache."""
     starts = np.sort(np.concatenate([device.start_ns for device in devices] or [edges_ns[:0]]))
     before = np.searchsorted(starts, edges_ns) // _PART_ROWS
     heads = np.flatnonzero(np.diff(before[:-1], prepend=-1))
@@ -178,7 +178,7 @@ class _Keys:
         self._reasons = reasons
 
     def summed(self, owned: list[Owned], count: int) -> tuple[Int64, Int64]:
-        """The owners of a part, and their times in each of its ``count`` iterations."""
+        """Return the owners of a part, and their times in each of its ``count`` iterations."""
         if not owned:
             return np.empty(0, dtype=np.int64), np.empty((count, 0), dtype=np.int64)
         owner, code = dense_codes(np.concatenate([self._key(part) for part in owned]))
@@ -194,7 +194,7 @@ class _Keys:
         return key
 
     def split(self, owner: Int64) -> dict[str, Int64]:
-        """The columns of the owners."""
+        """Return the columns of the owners."""
         owner, what = np.divmod(owner, self._width)
         kind, reason = np.divmod(owner, self._reasons)
         what -= 1

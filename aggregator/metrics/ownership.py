@@ -57,7 +57,7 @@ class OwnedWork(Columns):
     after_event: Bool  # Whether that thread made the stream wait for an event before the launch.
 
     def around(self, low_ns: int, high_ns: int) -> OwnedWork:
-        """What runs between two times, and the first work that starts behind them."""
+        """Return what runs between two times, and the first work that starts behind them."""
         chosen = (self.end_ns >= low_ns) & (self.start_ns < high_ns)
         behind = np.flatnonzero(self.start_ns >= high_ns)
         if len(behind):
@@ -122,7 +122,7 @@ class _Pieces(Columns):
     work: Int64
 
     def clipped(self, low_ns: Int64, high_ns: Int64) -> tuple[_Pieces, Int64]:
-        """What lies between two times of each, and the rows that it is from."""
+        """Return what lies between two times of each, and the rows that it is from."""
         start = np.maximum(self.start_ns, low_ns)
         end = np.minimum(self.end_ns, high_ns)
         kept = np.flatnonzero(end > start)
@@ -141,7 +141,7 @@ def _device_timeline(work: OwnedWork, edges_ns: Int64) -> Timeline:
 
 
 def _is_serial(work: OwnedWork) -> bool:
-    """Whether no work overlaps other work, so that its class does not matter."""
+    """Return whether no work overlaps other work, so that its class does not matter."""
     order = total_order(work.start_ns)
     start, end = work.start_ns, work.end_ns
     if order is not None:
@@ -182,7 +182,7 @@ def _idle_time(
 
 
 def _is_tail(work: OwnedWork, edges_ns: Int64, idle: _Pieces, timeline: Timeline) -> Bool:
-    """Whether work ran in the iteration before, and no other starts in it."""
+    """Return whether work ran in the iteration before, and no other starts in it."""
     begin, end = edges_ns[idle.iteration], edges_ns[idle.iteration + 1]
     held = np.flatnonzero(timeline.holder != NO_ROW)
     ends = timeline.edges_ns[held + 1]
@@ -194,7 +194,7 @@ def _is_tail(work: OwnedWork, edges_ns: Int64, idle: _Pieces, timeline: Timeline
 
 
 def _why_late(work: OwnedWork, pieces: _Pieces) -> Int64:
-    """Why work that had been launched did not start."""
+    """Return why work that had been launched did not start."""
     row = pieces.work
     other = np.where(work.kind[row] == COMMUNICATION, OTHER_GPU, LATENCY)
     return np.where(work.after_event[row], EVENT_WAIT, other)
@@ -203,7 +203,7 @@ def _why_late(work: OwnedWork, pieces: _Pieces) -> Int64:
 def _of_work(
     work: OwnedWork, pieces: _Pieces, kind: int, reason: int | Int64, is_tail: Bool
 ) -> Owned:
-    """Idle time that the op of the next work owns."""
+    """Return the idle time that the op of the next work owns."""
     count = len(pieces.start_ns)
     return Owned(
         pieces.start_ns,

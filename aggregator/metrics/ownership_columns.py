@@ -104,7 +104,7 @@ def read_host(store: EventStore, work: Work, calls: Calls) -> HostColumns:
 
 
 def _undecorated(call: str) -> str:
-    """``cudaStreamSynchronize_v3020`` -> ``cudaStreamSynchronize``."""
+    """Return ``cudaStreamSynchronize`` for ``cudaStreamSynchronize_v3020``."""
     name, _, version = call.rpartition("_v")
     return name if name and version.isdecimal() else call
 

@@ -57,7 +57,7 @@ def cut_at(start_ns: Int64, end_ns: Int64, edges_ns: Int64) -> Fragments:
 
 
 def first_started(start_ns: Int64, end_ns: Int64) -> Timeline:
-    """Each point is held by the covering interval that started first; of equal ones by row."""
+    """Let the covering interval that started first hold each point, of equal ones the first row."""
     rows = _by_start(start_ns, np.arange(len(start_ns)))
     start, end = start_ns[rows], end_ns[rows]
     reached = np.concatenate([[_FIRST], np.maximum.accumulate(end)[:-1]]) if len(rows) else end
@@ -67,7 +67,7 @@ def first_started(start_ns: Int64, end_ns: Int64) -> Timeline:
 
 
 def last_started(start_ns: Int64, end_ns: Int64) -> Timeline:
-    """Each point is held by the covering interval that started last; of equal ones the shortest.
+    """Let the covering interval that started last hold each point, of equal ones the shortest.
 
     Of ranges that nest this is the innermost.
     """
@@ -86,7 +86,7 @@ def last_started(start_ns: Int64, end_ns: Int64) -> Timeline:
 
 
 def by_priority(levels: list[Timeline], extra_edges_ns: Int64) -> Timeline:
-    """Each point is held by the holder of the first timeline that has one there.
+    """Let the first timeline that has a holder at a point decide who holds it.
 
     Args:
         levels: In order of priority; holders are rows of one common numbering.
@@ -102,7 +102,7 @@ def by_priority(levels: list[Timeline], extra_edges_ns: Int64) -> Timeline:
 
 
 def _distinct_times(*times: Int64) -> Int64:
-    """All of some times once, in order; sorting is faster here than hashing."""
+    """Return all of some times once, in order; sorting is faster here than hashing."""
     ordered = np.sort(np.concatenate(times))
     keep = np.concatenate([[True], ordered[1:] > ordered[:-1]]) if len(ordered) else ordered > 0
     result: Int64 = ordered[keep]
@@ -115,7 +115,7 @@ def _by_start(start_ns: Int64, key: Int64) -> Int64:
 
 
 def _has_ended(place: Int64, end: Int64, time: Int64) -> Bool:
-    """Whether the interval at each place has ended at a point in time; none has not."""
+    """Return whether the interval at each place has ended at a point in time; none has not."""
     result: Bool = (place >= 0) & (np.append(end, _LAST)[place] <= time)
     return result
 
@@ -135,7 +135,7 @@ def _enclosing(start: Int64, end: Int64) -> Int64:
 
 
 def _from_disjoint(start: Int64, end: Int64, holder: Int64) -> Timeline:
-    """A timeline of disjoint intervals in order, with gaps between them."""
+    """Return a timeline of disjoint intervals in order, with gaps between them."""
     edges = np.stack([start, end], axis=1).reshape(-1)
     holders = np.stack([holder, np.full(len(holder), NO_ROW)], axis=1).reshape(-1)
     keep = np.concatenate([edges[1:] > edges[:-1], np.ones(min(len(edges), 1), dtype=bool)])
@@ -162,7 +162,7 @@ _BLOCKING = re.compile(
 
 
 def is_blocking(call: str) -> bool:
-    """Whether a call waits for the GPU or for the allocator of its memory.
+    """Return whether a call waits for the GPU or for the allocator of its memory.
 
     Asynchronous copies of pageable memory block as well; their rows say so, not their names.
     """
@@ -231,7 +231,7 @@ class Host:
         return int(self.main_thread[np.bincount(self.thread_process[known]).argmax()])
 
     def activity(self, start_ns: Int64, end_ns: Int64, thread: Int64) -> Activity:
-        """What explains pieces of time in which a launch by a thread was awaited.
+        """Return what explains pieces of time in which a launch by a thread was awaited.
 
         The pieces are in order and do not overlap. Where the thread did nothing, it waited itself:
         then the thread of the loop, after it any thread of the process explains the time, and after
@@ -268,7 +268,7 @@ class Host:
         return Activity(part.piece, part.start_ns, part.end_ns, reason, none, name)
 
     def between(self, low_ns: int, high_ns: int) -> Host:
-        """The same threads, with what they did in a part of the time."""
+        """Return the same threads, with what they did in a part of the time."""
         events, groups = self.events, self.groups
         inside = (events.end_ns > low_ns) & (events.start_ns < high_ns)
         around = (groups.end_ns > low_ns) & (groups.start_ns < high_ns)

@@ -38,7 +38,7 @@ class PhaseColumns:
         return len(self.name)
 
     def at(self, rows: Int64 | Bool) -> PhaseColumns:
-        """Some of the rows."""
+        """Return some of the rows."""
         return PhaseColumns(
             self.name[rows],
             self.names,
@@ -61,7 +61,7 @@ class IterationPhases:
     parts: Int64  # Phases that end in it: micro-steps of a training step.
 
     def is_of(self, phase: str) -> Bool:
-        """Whether each iteration is of a phase."""
+        """Return whether each iteration is of a phase."""
         code = self.names.index(phase) if phase in self.names else len(self.names)
         result: Bool = self.name == code
         return result
@@ -101,7 +101,7 @@ def phases_of_iterations(phases: PhaseColumns, edges_ns: Int64) -> IterationPhas
 
 
 def _covered_ns(phases: PhaseColumns, num_names: int, edges_ns: Int64) -> Int64:
-    """Time of each phase in each iteration. Unit: ns."""
+    """Return the time of each phase in each iteration. Unit: ns."""
     count = len(edges_ns) - 1
     first = np.clip(np.searchsorted(edges_ns, phases.start_ns, side="right") - 1, 0, count - 1)
     last = np.clip(np.searchsorted(edges_ns, phases.end_ns, side="left") - 1, 0, count - 1)
@@ -117,7 +117,7 @@ def _covered_ns(phases: PhaseColumns, num_names: int, edges_ns: Int64) -> Int64:
 
 
 def outermost(phases: PhaseColumns, thread: Int32) -> PhaseColumns:
-    """The phases that lie in no other one of their thread, in order of start."""
+    """Return the phases that lie in no other one of their thread, in order of start."""
     order = ordered(thread, phases.start_ns, -phases.end_ns)
     keep = np.zeros(len(order), dtype=bool)
     for number in np.unique(thread).tolist():

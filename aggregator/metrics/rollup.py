@@ -137,7 +137,7 @@ def compute_iteration_times(data: RollupInput, window: Window) -> IterationTimes
 
 
 def _communication(data: RollupInput, edges: Int64, num_devices: int) -> tuple[Int64, Int64]:
-    """Time of communication per iteration, and the part that no computation covered."""
+    """Return the time of communication per iteration, and the part that no computation covered."""
     total = np.zeros(len(edges) - 1, dtype=np.int64)
     exposed = total.copy()
     for computing, moving in data.collectives:
@@ -157,7 +157,7 @@ def device_utilization_pct(data: RollupInput, window: Window, times: IterationTi
 def compute_model_metrics(
     data: RollupInput, window: Window, ops: OpMetrics, times: IterationTimes
 ) -> dict[str, int | float]:
-    """Totals of the window by column name of ``model_metrics``."""
+    """Return the totals of the window by column name of ``model_metrics``."""
     wall = window.wall_ns
     inside = window.inside
     utilization = device_utilization_pct(data, window, times)
@@ -200,7 +200,7 @@ def _tc_utilization(data: RollupInput, ops: OpMetrics) -> float:
 
 
 def _op_totals(data: RollupInput, ops: OpMetrics) -> dict[str, int | float]:
-    """Sums over ops; an op belongs to one of: using Tensor Cores, eligible only, other."""
+    """Return sums over ops; an op belongs to one of: using Tensor Cores, eligible only, other."""
     eligible = data.ops.eligible[ops.op]
     parts: dict[str, Bool] = {
         "all": np.ones(len(ops.op), dtype=bool),
@@ -217,7 +217,7 @@ def _op_totals(data: RollupInput, ops: OpMetrics) -> dict[str, int | float]:
 
 
 def _kernel_totals(data: RollupInput, window: Window) -> dict[str, int | float]:
-    """Sums over launches; counts are distinct names, as in DLProf's summary."""
+    """Return the sums over launches; counts are distinct names, as in DLProf's summary."""
     rows = window.rows(data.kernels.api_start_ns)
     pair = data.kernels.op_kernel[rows]
     uses_tc = data.op_kernels.uses_tc[pair]

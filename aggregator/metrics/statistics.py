@@ -35,15 +35,15 @@ class GroupOrder:
         return GroupOrder(group[heads].astype(np.int64), counts, order, heads)
 
     def sum(self, values: Integers) -> Int64:
-        """Sum per group; exact, unlike weights of ``bincount``."""
+        """Return the sum per group; exact, unlike weights of ``bincount``."""
         return self._reduced(np.add, values[self.order])
 
     def minimum(self, values: Integers) -> Int64:
-        """Least value per group."""
+        """Return the least value per group."""
         return self._reduced(np.minimum, values[self.order])
 
     def maximum(self, values: Integers) -> Int64:
-        """Largest value per group."""
+        """Return the largest value per group."""
         return self._reduced(np.maximum, values[self.order])
 
     def statistics(self, name: str, values: Int64) -> dict[str, Int64]:
@@ -78,11 +78,11 @@ class Groups:
         self.counts = self._joined.sum(np.concatenate([part.counts for _, part in self._parts]))
 
     def sum(self, values: Integers) -> Int64:
-        """Sum per group; exact, unlike weights of ``bincount``."""
+        """Return the sum per group; exact, unlike weights of ``bincount``."""
         return self._joined.sum(np.concatenate([part.sum(values[at]) for at, part in self._parts]))
 
     def statistics(self, name: str, values: Int64) -> dict[str, Int64]:
-        """Three columns ``<name>_sum``, ``<name>_min``, ``<name>_max``."""
+        """Return three columns ``<name>_sum``, ``<name>_min``, ``<name>_max``."""
         found = [part.statistics(name, values[rows]) for rows, part in self._parts]
         whole = (self._joined.sum, self._joined.minimum, self._joined.maximum)
         return {
@@ -92,5 +92,5 @@ class Groups:
 
 
 def percent(part: int | float, whole: int | float) -> float:
-    """Share of a whole, 0 to 100, rounded to six places as DLProf stores it."""
+    """Return the share of a whole, 0 to 100, rounded to six places as DLProf stores it."""
     return round(100.0 * part / whole, 6) if whole else 0.0

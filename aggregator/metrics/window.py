@@ -60,7 +60,7 @@ class Iterations:
 
 
 def boundaries(stops_ns: tuple[Int64, ...], *, are_ranks: bool = True) -> Int64:
-    """Ends of iterations over all processes, which may be ranks of one job. Unit: ns."""
+    """Return the ends of iterations over all processes, which may be ranks of one job. Unit: ns."""
     present = [np.sort(stops) for stops in stops_ns if len(stops)]
     if not present:
         return np.empty(0, dtype=np.int64)
@@ -150,11 +150,11 @@ class Window:
         return slice(self.first, self.last + 1) if self.is_whole else self.numbers
 
     def rows(self, sorted_time_ns: Int64) -> slice | Int64:
-        """Rows of time-ordered events that belong to the window's iterations."""
+        """Return the rows of time-ordered events that belong to the window's iterations."""
         return self.numbered_rows(sorted_time_ns)[0]
 
     def numbered_rows(self, sorted_time_ns: Int64) -> tuple[slice | Int64, Int32]:
-        """Rows of time-ordered events in the window, and the iteration of each of them."""
+        """Return rows of time-ordered events in the window, and the iteration of each of them."""
         bounds = self.row_bounds(sorted_time_ns)
         numbers = self.numbers
         low, high = bounds[numbers], bounds[numbers + 1]
@@ -165,7 +165,7 @@ class Window:
         return np.arange(len(of_row)) + np.repeat(low - before, high - low), of_row
 
     def row_bounds(self, sorted_time_ns: Int64) -> Int64:
-        """First row of every iteration, followed by the number of rows.
+        """Return the first row of every iteration, followed by the number of rows.
 
         Events at or after the end of the profile belong to the last iteration.
         """
@@ -275,7 +275,7 @@ def _check_range(first: int, last: int, final: int, *, stop_given: bool) -> None
 
 
 def report_iterations(window: Window, progress: Progress) -> None:
-    """Report which iterations were found and which of them are aggregated."""
+    """Return the report which iterations were found and which of them are aggregated."""
     reason = window.key_node.reason
     if not window.iterations.has_key_node:
         because = f": {reason}" if reason else ""

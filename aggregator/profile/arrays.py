@@ -25,12 +25,12 @@ SPAN_PER_ROW = 4
 
 
 def empty_i64() -> Int64:
-    """An int64 column without rows."""
+    """Return an int64 column without rows."""
     return np.empty(0, dtype=np.int64)
 
 
 def empty_i32() -> Int32:
-    """An int32 column without rows."""
+    """Return an int32 column without rows."""
     return np.empty(0, dtype=np.int32)
 
 
@@ -77,7 +77,7 @@ def row_codes(*columns: Integers) -> tuple[Int64, Int32]:
 
 
 def first_rows(codes: Int32) -> Int64:
-    """First row of each dense code."""
+    """Return the first row of each dense code."""
     first = np.empty(int(codes.max(initial=-1)) + 1, dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return first
@@ -93,14 +93,14 @@ def rows_of(ids: Integers, wanted: Integers) -> Int32:
 
 
 def run_heads(values: Integers) -> Int64:
-    """Rows at which a value differs from the row before; the first row is one."""
+    """Return the rows at which a value differs from the row before; the first row is one."""
     changed: Bool = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return np.flatnonzero(changed)
 
 
 def ordered(*keys: Integers) -> Int64:
-    """Stable order of rows by some keys, most significant first.
+    """Return the stable order of rows by some keys, most significant first.
 
     Keys in order already cost one pass; long ordered runs are merged, and values that span 32 bits
     or fewer are sorted by radix.
@@ -110,7 +110,7 @@ def ordered(*keys: Integers) -> Int64:
 
 
 def sorting(*keys: Integers) -> Int64 | None:
-    """As ``ordered``; None: the rows are in order already."""
+    """Order rows as ``ordered`` does, or return None if they are in order already."""
     rows: Int64 | None = None
     for key in keys[::-1]:
         by_key = _sorting_by(key if rows is None else key[rows])
@@ -120,7 +120,7 @@ def sorting(*keys: Integers) -> Int64 | None:
 
 
 def total_order(*keys: Integers) -> Int64 | None:
-    """As ``sorting``, and fast where the first key rarely repeats: only ties look at the others."""
+    """Order rows as ``sorting`` does, quickly where the first key rarely repeats."""
     first = keys[0]
     if (first[1:] > first[:-1]).all():
         return None
@@ -161,7 +161,7 @@ def _sorting_by(values: Integers) -> Int64 | None:
 
 
 def narrow(values: Integers) -> Integers:
-    """The same values as int32 if they fit: half the memory."""
+    """Return the same values as int32 if they fit: half the memory."""
     if values.dtype == np.int32 or not len(values):
         return values
     limits = np.iinfo(np.int32)
@@ -171,7 +171,7 @@ def narrow(values: Integers) -> Integers:
 
 
 def narrowest(values: Integers) -> Any:
-    """The same values in the smallest type that also holds one more."""
+    """Return the same values in the smallest type that also holds one more."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0)) + 1
     for dtype in (np.int8, np.int16, np.int32):
         limits = np.iinfo(dtype)
@@ -181,7 +181,7 @@ def narrowest(values: Integers) -> Any:
 
 
 def distinct(values: Integers) -> Int64:
-    """Distinct values in order."""
+    """Return the distinct values in order."""
     return dense_codes(values)[0] if len(values) else np.empty(0, dtype=np.int64)
 
 
@@ -190,7 +190,7 @@ PART_ROWS = 1 << 18
 
 
 def before_known(group: Integers, known: Bool, start_ns: Int64) -> Bool:
-    """Whether each row is not known and starts before the first known one of its group."""
+    """Return whether each row is not known and starts before the first known one of its group."""
     result = np.zeros(len(group), dtype=bool)
     for value in np.unique(group[known]).tolist():
         own = group == value
@@ -199,7 +199,7 @@ def before_known(group: Integers, known: Bool, start_ns: Int64) -> Bool:
 
 
 def parts_of(first: int, stop: int, size: int | None = None) -> list[slice]:
-    """Rows in parts (of ``PART_ROWS`` unless said), for what makes temporary columns."""
+    """Return the rows in parts (of ``PART_ROWS`` unless said), for what makes temporary columns."""
     size = size or PART_ROWS
     return [slice(low, min(low + size, stop)) for low in range(first, stop, size)]
 
@@ -221,11 +221,11 @@ class Codes(Generic[Value]):
         return len(self._code_of)
 
     def code(self, value: Value) -> int:
-        """Code of a value, new or known."""
+        """Return the code of a value, new or known."""
         return self._code_of.setdefault(value, len(self._code_of))
 
     def codes(self, values: Iterable[Value]) -> Int32:
-        """Code of each of some values, new or known."""
+        """Return the code of each of some values, new or known."""
         code_of = self._code_of
         found = [code_of.setdefault(value, len(code_of)) for value in values]
         return np.array(found, dtype=np.int32)
@@ -235,7 +235,7 @@ class Codes(Generic[Value]):
         return target.codes(self._code_of)
 
     def values(self) -> tuple[Value, ...]:
-        """All values in the order of their codes."""
+        """Return all values in the order of their codes."""
         return tuple(self._code_of)
 
 
@@ -247,7 +247,7 @@ class NameCodes(Codes[str]):
         self._strings = strings
 
     def codes_of_ids(self, ids: Integers) -> Int32:
-        """Codes of ids; an id without a string becomes ``unknown name ID``."""
+        """Return the codes of ids; an id without a string becomes ``unknown name ID``."""
         unique, code = dense_codes(ids)
         names = [self._strings.get(i, f"unknown name {i}") for i in unique.tolist()]
         return self.codes(names)[code]

@@ -26,7 +26,7 @@ _MIN_COUNTED = 3
 
 
 def template_of(name: str) -> str:
-    """The name with every number replaced by ``#``."""
+    """Return the name with every number replaced by ``#``."""
     return _DIGITS.sub("#", name)
 
 

@@ -19,7 +19,7 @@ class Flattened:
     end_ns: Int64  # Unit: ns.
 
     def covered_ns(self) -> int:
-        """Total length. Unit: ns."""
+        """Return the total length. Unit: ns."""
         return int((self.end_ns - self.start_ns).sum())
 
     def covered_before(self, time_ns: Int64) -> Int64:
@@ -45,7 +45,7 @@ NOTHING: Final = Flattened(empty_i64(), empty_i64())
 
 
 def flatten(start_ns: Int64, end_ns: Int64) -> Flattened:
-    """Union of intervals in any order; empty ones are dropped, touching ones joined."""
+    """Return the union of intervals in any order; empty ones are dropped, touching ones joined."""
     keep = end_ns > start_ns
     start, end = (start_ns, end_ns) if keep.all() else (start_ns[keep], end_ns[keep])
     if not len(start):
@@ -63,7 +63,7 @@ def flatten(start_ns: Int64, end_ns: Int64) -> Flattened:
 
 
 def union_of(*parts: Flattened) -> Flattened:
-    """Union of several flattened sets."""
+    """Return the union of several flattened sets."""
     parts = tuple(part for part in parts if len(part.start_ns)) or parts[:1]
     if len(parts) == 1:
         return parts[0]
@@ -85,7 +85,7 @@ class SegmentUnion:
 def segment_union(
     segment: Integers, start_ns: Int64, end_ns: Int64, num_segments: int
 ) -> SegmentUnion:
-    """Length of the union of the intervals of each segment.
+    """Return the length of the union of the intervals of each segment.
 
     All segments are laid one behind the other on one virtual line, so that one running maximum
     serves them all.
@@ -122,7 +122,7 @@ PART_ROWS = 1 << 19
 
 
 def _whole_segments(segment: Integers, order: Int64) -> Iterator[Int64]:
-    """Parts of an order of rows; no segment is in two of them."""
+    """Yield the parts of an order of rows; no segment is in two of them."""
     low = 0
     while low < len(order):
         high = min(low + PART_ROWS, len(order))

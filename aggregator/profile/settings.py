@@ -65,7 +65,7 @@ class Setting:
 
 
 def read_settings(range_names: Iterable[str]) -> dict[str, Setting]:
-    """Settings by name, in the order of ``KNOWN`` and then of the capture.
+    """Return the settings by name, in the order of ``KNOWN`` and then of the capture.
 
     ``range_names`` are distinct range texts in the order of the capture.
     """
@@ -84,13 +84,13 @@ def read_settings(range_names: Iterable[str]) -> dict[str, Setting]:
 
 
 def recorded_settings(range_names: Iterable[str]) -> dict[str, Any]:
-    """Values of the settings that the capture contains."""
+    """Return the values of the settings that the capture contains."""
     found = read_settings(range_names).values()
     return {setting.key: setting.value for setting in found if setting.is_recorded}
 
 
 def cudnn_version_text(value: Any) -> str:
-    """A cuDNN version as text: 91002 is 9.10.2, 8902 is 8.9.2."""
+    """Return a cuDNN version as text: 91002 is 9.10.2, 8902 is 8.9.2."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         return value if isinstance(value, str) else ""
     width = 10_000 if value >= 90_000 else 1_000
@@ -103,7 +103,7 @@ def _content(text: str) -> dict[str, Any]:
 
 
 def _flat(config: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """(group, key, value) of everything in a marker; groups are one level deep."""
+    """Return the (group, key, value) of everything in a marker; groups are one level deep."""
     rows: list[tuple[str, str, Any]] = []
     for key, value in config.items():
         if isinstance(value, dict):

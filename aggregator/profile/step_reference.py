@@ -66,7 +66,7 @@ class StepReference:
 
 
 def timed_steps(times_ns: Sequence[int]) -> TimedSteps:
-    """Median and percentiles of the times of some steps."""
+    """Return the median and percentiles of the times of some steps."""
     if len(times_ns) < LEAST_STEPS:
         return TimedSteps(len(times_ns))
     found = np.rint(np.percentile(np.array(times_ns, dtype=np.int64), (50, 10, 90)))
@@ -81,7 +81,7 @@ def step_reference(
     code: str,
     phases: Sequence[str] = (),
 ) -> StepReference:
-    """The reference of a process.
+    """Return the reference of a process.
 
     Args:
         bare_ns: Times of steps without profiling.

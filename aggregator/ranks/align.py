@@ -38,7 +38,7 @@ class Capture:
     kinds: tuple[str, ...]  # Kinds of collectives that codes of ``streams`` stand for.
 
     def is_beside(self, other: Capture) -> bool:
-        """Whether both ran on one machine, which has one clock."""
+        """Return whether both ran on one machine, which has one clock."""
         gpus = not self.gpus or not other.gpus or bool(self.gpus & other.gpus)
         return bool(self.host) and self.host == other.host and gpus
 
@@ -149,7 +149,7 @@ def _by_collectives(
 
 
 def _common_calls(first: Capture, second: Capture) -> tuple[Stream, Stream] | None:
-    """The calls that two captures have in common, from the pair of streams that shares most.
+    """Return the calls that two captures have in common, from the pair of streams that shares most.
 
     If some of the calls synchronize, only those: the root of a broadcast leaves early.
     """

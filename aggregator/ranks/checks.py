@@ -40,10 +40,10 @@ class RankFile(Protocol):
 
     @property
     def recorded_ranks(self) -> tuple[int, ...]:
-        """Numbers in the job that are certain; empty: not known."""
+        """Numbers in the job that are certain, or an empty text if it is unknown."""
 
     def fingerprint(self) -> tuple[object, ...]:
-        """Equal for two copies of one capture of the same processes."""
+        """Return a value that is equal for two copies of one capture of the same processes."""
 
 
 def require_one_job(databases: Sequence[RankFile]) -> None:
@@ -102,7 +102,7 @@ def require_one_time(databases: Sequence[RankFile], captures: list[Capture]) -> 
 def rank_numbers(
     databases: Sequence[RankFile], wanted: tuple[int, ...] = ()
 ) -> list[tuple[int, ...]]:
-    """Number in the job of each database's ranks.
+    """Return the number in the job of each database's ranks.
 
     The numbers are, in this order of preference, those that the user set, those that the captures
     recorded, those in the file names (``rank12``), and the positions of the files.
@@ -156,12 +156,12 @@ def _require_distinct(databases: Sequence[RankFile], numbers: Sequence[tuple[int
 
 
 def warnings_of(databases: list[RankDatabase]) -> list[ProfileWarning]:
-    """Warnings about the set of files."""
+    """Return the warnings about the set of files."""
     return [*_unnamed(databases), *_missing(databases), *_unlike(databases), *_clocks(databases)]
 
 
 def _unnamed(databases: list[RankDatabase]) -> list[ProfileWarning]:
-    """Names that repeat a rank are not used: ``node0/rank0`` and ``node1/rank0``."""
+    """Leave out names that repeat a rank: ``node0/rank0`` and ``node1/rank0``."""
     named = [ranks_in_name(Path(database.label)) for database in databases]
     if not all(named) or any(len(database.ranks) != 1 for database in databases):
         return []
@@ -180,7 +180,7 @@ def _unnamed(databases: list[RankDatabase]) -> list[ProfileWarning]:
 
 
 def without_collectives(ranks: dict[int, int]) -> list[ProfileWarning]:
-    """A warning if only some of the ranks ran collectives, from their counts by rank."""
+    """Return a warning if only some of the ranks ran collectives, from their counts by rank."""
     silent = sorted(rank for rank, count in ranks.items() if not count)
     text = say(
         "These ranks ran no collective, though others did: {ranks}; their waiting time is unknown.",
@@ -251,7 +251,7 @@ def _clocks(databases: list[RankDatabase]) -> list[ProfileWarning]:
 
 
 def key_node_counts(counts: dict[int, int]) -> list[ProfileWarning]:
-    """A warning if ranks have different numbers of instances of the key node."""
+    """Return a warning if ranks have different numbers of instances of the key node."""
     if len(set(counts.values())) <= 1:
         return []
     common = Counter(counts.values()).most_common(1)[0][0]
@@ -269,7 +269,7 @@ _LISTED = 5
 
 
 def _warning(code: str, text: str, found: Sequence[object]) -> list[ProfileWarning]:
-    """A warning about what was found; none if nothing was."""
+    """Return a warning about what was found; none if nothing was."""
     return [ProfileWarning(code, text, len(found))] if found else []
 
 

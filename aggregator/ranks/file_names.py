@@ -15,6 +15,6 @@ def ranks_in_name(path: Path) -> list[int]:
 
 
 def natural_order(path: Path) -> list[tuple[int, str]]:
-    """A key that sorts numbers in a name by their values: ``rank2`` before ``rank10``."""
+    """Return a key that sorts numbers in a name by their values: ``rank2`` before ``rank10``."""
     parts = re.split(r"(\d+)", str(path))
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -98,7 +98,7 @@ class Piece:
         return max(self.high - self.low + 1, 0)
 
     def read(self, table: str, columns: Sequence[str], low: int, high: int) -> dict[str, Int64]:
-        """Columns of the rows from ``low`` to ``high``, both inclusive."""
+        """Return the columns of the rows from ``low`` to ``high``, both inclusive."""
         where = f"WHERE id BETWEEN {low} AND {high} ORDER BY id"
         return self.database.reader.integer_columns(table, columns, where)
 
@@ -134,7 +134,7 @@ def merge_events(
 
 
 def count_events(databases: list[RankDatabase]) -> int:
-    """Rows of all tables of events."""
+    """Return the rows of all tables of events."""
     return sum(database.last_id(table.name) for database in databases for table in EVENT_TABLES)
 
 
@@ -153,7 +153,7 @@ def _merge_instances(
 
 
 def _runs(database: RankDatabase) -> dict[int, tuple[int, int]]:
-    """First and last instance of each domain, by the domain's new number."""
+    """Return the first and last instance of each domain, by the domain's new number."""
     if len(database.rows("domains")) == 1:
         return {1: (1, database.last_id("op_instances"))}
     store = stored_events(database.connection)
@@ -203,7 +203,7 @@ def _merge(
 
 
 def _written(joined: dict[str, Int64], order: Int64) -> dict[str, Column]:
-    """The rows in order, with NULL where a value is absent."""
+    """Return the rows in order, with NULL where a value is absent."""
     ordered = {name: column[order] for name, column in joined.items()}
     return {
         name: np.ma.masked_equal(column, ABSENT) if (column == ABSENT).any() else column
@@ -214,7 +214,7 @@ def _written(joined: dict[str, Int64], order: Int64) -> dict[str, Column]:
 def _read(
     table: Ordered, columns: Sequence[str], piece: Piece, low: int, high: int
 ) -> dict[str, Int64]:
-    """Rows of a piece with times on the common clock and new row ids in references."""
+    """Return the rows of a piece with times on the common clock and new row ids in references."""
     found = piece.read(table.name, columns, low, high)
     for name in table.times:
         found[name] = found[name] + piece.database.offset_ns
@@ -227,7 +227,7 @@ def _read(
 
 
 def _windows(table: Ordered, pieces: Sequence[Piece]) -> Iterator[list[tuple[int, int]]]:
-    """Row ids (first, last) of every piece, per window of time."""
+    """Yield the row ids (first, last) of every piece, per window of time."""
     total = sum(piece.count for piece in pieces)
     count = -(-total // WINDOW_ROWS)
     if count <= 1:
@@ -245,7 +245,7 @@ def _windows(table: Ordered, pieces: Sequence[Piece]) -> Iterator[list[tuple[int
 
 
 def _keys(table: Ordered, piece: Piece) -> Int64:
-    """The first column that orders a piece's rows, on the common clock."""
+    """Return the first column that orders a piece's rows, on the common clock."""
     if not piece.count:
         return np.empty(0, dtype=np.int64)
     name = table.order[0]
@@ -296,7 +296,7 @@ def _busy_time(databases: list[RankDatabase]) -> Iterator[Table]:
 
 
 def _busy_of(databases: list[RankDatabase], device: int) -> dict[tuple[int, int], list[Flattened]]:
-    """Busy time of one device in every database, by domain and level."""
+    """Return the busy time of one device in every database, by domain and level."""
     found: dict[tuple[int, int], list[Flattened]] = {}
     query = "SELECT domain, level, starts, stops FROM busy_time WHERE device = ?"
     for database in databases:

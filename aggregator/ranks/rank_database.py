@@ -59,7 +59,7 @@ class RankDatabase:
     new_ranks: tuple[int, ...] = ()  # Number in the job of each of its ranks.
 
     def rows(self, table: str, order: str = "rowid") -> list[dict[str, Any]]:
-        """All rows of a small table."""
+        """Return all rows of a small table."""
         cursor = self.connection.execute(f"SELECT * FROM {table} ORDER BY {order}")
         names = [column[0] for column in cursor.description]
         texts = self.texts if table in _TRANSLATED else {}
@@ -72,17 +72,17 @@ class RankDatabase:
         ]
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Names of a table's columns."""
+        """Return the names of a table's columns."""
         found = self.connection.execute(f"PRAGMA table_info({table})")
         return tuple(str(row[1]) for row in found)
 
     def last_id(self, table: str) -> int:
-        """Last row id of a table; its rows are numbered from 1 without gaps."""
+        """Return the last row id of a table; its rows are numbered from 1 without gaps."""
         query = f"SELECT coalesce(max(rowid), 0) FROM {table}"
         return int(self.connection.execute(query).fetchone()[0])
 
     def new_map(self, table: str) -> Int64:
-        """A map for a table's row ids; 0, which stands for no row, stays 0."""
+        """Return a map for a table's row ids; 0, which stands for no row, stays 0."""
         result = np.zeros(self.last_id(table) + 1, dtype=np.int64)
         self.maps[table] = result
         return result
@@ -122,7 +122,7 @@ class RankDatabase:
         return (int(text),) if text.isdigit() else ()
 
     def fingerprint(self) -> tuple[object, ...]:
-        """Equal for two copies of one capture of the same processes."""
+        """Return a value that is equal for two copies of one capture of the same processes."""
         query = (
             "SELECT p.pid, v.host_device_id, v.uuid FROM ranks AS r"
             " JOIN processes AS p ON p.id = r.process LEFT JOIN devices AS v ON v.id = r.device"
@@ -187,7 +187,7 @@ def require_own_layout(database: RankDatabase) -> None:
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, str, int]]:
-    """Name, type and kind (0: a plain column) of each column."""
+    """Return the name, type and kind (0: a plain column) of each column."""
     found = connection.execute(f"PRAGMA table_xinfo({table})")
     return [(str(row[1]), str(row[2]), int(row[6])) for row in found]
 

@@ -65,7 +65,7 @@ class _Steps:
     is_steady: Bool
 
     def row(self, number: Int64, is_inside: Bool) -> Int64:
-        """Row of each iteration; the one behind the last: outside of all."""
+        """Return the row of each iteration; the one behind the last: outside of all."""
         place = np.searchsorted(self.number, number)
         return np.where(is_inside, np.minimum(place, len(self.number)), len(self.number))
 
@@ -151,7 +151,7 @@ class _Summary:
         self._row = self._steps.row(iteration, inside)
 
     def table(self, source: str) -> pa.Table:
-        """All rows with the metadata of the file."""
+        """Return all rows with the metadata of the file."""
         recorded = self._recorded()
         numbers = recorded or [rank.number for rank in self._ranks]
         self._ranks = [
@@ -209,7 +209,7 @@ class _Summary:
         return pa.table(columns, schema=SCHEMA)
 
     def _owned(self, rank: _Rank, count: int) -> dict[str, Any]:
-        """Times of the classes, and the ops that own most, by step."""
+        """Return the times of the classes, and the ops that own most, by step."""
         none = pa.nulls(count, pa.int64())
         if rank.device is None or rank.device - 1 not in self._ownership.devices:
             return dict.fromkeys(CLASS_COLUMNS, none) | {"ops": pa.nulls(count, pa.list_(OP))}
@@ -252,7 +252,7 @@ class _Summary:
         return _lists(values, np.full(count, len(chosen)))
 
     def _calls(self, rank: _Rank, rows: Int64) -> tuple[pa.Array, Int64]:
-        """The collectives of a rank by step, and their number in each and outside of all."""
+        """Return the collectives of a rank by step, and their number in each and outside of all."""
         own = np.flatnonzero(self._found.rank == rank.row)
         kernel = self._found.kernel[own] - 1
         order = np.lexsort((self._found.start_ns[own], self._row[kernel]))
@@ -321,7 +321,7 @@ def _span(connection: sqlite3.Connection, aggr: int, steps: _Steps) -> Span:
 
 
 def _largest(totals: np.ndarray[Any, Any], most: int) -> list[int]:
-    """Places of the largest totals above 0, in descending order."""
+    """Return the places of the largest totals above 0, in descending order."""
     order = np.argsort(-totals, kind="stable")[:most]
     return [int(place) for place in order if totals[place] > 0]
 
@@ -331,6 +331,6 @@ def _repeated(values: Any, count: int) -> pa.Array:
 
 
 def _lists(values: pa.Array, counts: Int64) -> pa.Array:
-    """Lists of consecutive values; those behind the last list are left out."""
+    """Return the lists of consecutive values; those behind the last list are left out."""
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values[: int(offsets[-1])])

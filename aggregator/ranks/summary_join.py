@@ -182,7 +182,7 @@ class _Joined:
         return np.sort(rows.step[own])
 
     def _times(self, kernels: Int64) -> Iterator[CallTimes]:
-        """The chosen collectives of each rank on the common clock."""
+        """Yield the chosen collectives of each rank on the common clock."""
         first = np.cumsum([0, *(len(file.collectives) for file in self._files)])
         for rows in kernels.reshape(len(kernels), -1):
             number = int(np.searchsorted(first, rows[0], side="right")) - 1

@@ -82,7 +82,7 @@ class RankSummary:
     new_ranks: tuple[int, ...] = ()  # Number in the job of each of its ranks.
 
     def fingerprint(self) -> tuple[object, ...]:
-        """Equal for two copies of one capture of the same processes."""
+        """Return a value that is equal for two copies of one capture of the same processes."""
         start, host = self.meta["session_start_utc_ns"], self.meta["host_name"]
         return (start, host, len(self.ranks), *self.kernels, self.times.start_ns.tobytes())
 
@@ -94,7 +94,7 @@ class RankSummary:
 
 
 def is_rank_summary(path: Path) -> bool:
-    """Whether a file is a summary of ranks."""
+    """Return whether a file is a summary of ranks."""
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
@@ -226,7 +226,7 @@ def _rows(table: pa.Table, numbers: list[int], without_list: list[bool]) -> Step
 
 
 def _calls(lists: pa.Array, rows: StepRows) -> tuple[Int64, CollectiveKernels, CallTimes]:
-    """Row of each collective, and the collectives."""
+    """Return the row of each collective, and the collectives."""
     counts = np.asarray(lists.value_lengths().to_numpy(zero_copy_only=False), dtype=np.int64)
     values = lists.flatten()
     if values.type != CALL or values.null_count:
@@ -253,7 +253,7 @@ def _calls(lists: pa.Array, rows: StepRows) -> tuple[Int64, CollectiveKernels, C
 
 
 def _missing(name: str) -> int | None:
-    """The value for a time that is missing; None: it must not be."""
+    """Return the value for a time that is missing, or None if it must not be."""
     if name in _FUTURE:
         return NO_FUTURE
     return NO_PAST if name in _PAST else None
@@ -266,7 +266,7 @@ def _column(table: pa.Table, name: str, missing: int | None = None) -> Int64:
 
 
 def _integers(values: pa.Array, missing: int | None = None) -> Int64:
-    """Integers within bounds; ``missing`` stands for null, which is refused without it."""
+    """Return integers within bounds; ``missing`` stands for null, which is refused without it."""
     if values.null_count and missing is None:
         raise ValueError
     filled = np.asarray(values.fill_null(0)).astype(np.int64)

@@ -107,7 +107,7 @@ def write_table(table: pa.Table, stream: BinaryIO) -> None:
 
 
 def is_intact(data: bytes) -> bool:
-    """Whether a file is as it was written; one that others wrote has no digest to compare.
+    """Return whether a file is as it was written; one that others wrote has no digest to compare.
 
     Parquet's reader ends the process for some damages.
     """
@@ -119,12 +119,12 @@ def is_intact(data: bytes) -> bool:
 
 
 def _footer(data: bytes) -> int:
-    """Where the footer begins: its length and a mark are the last eight bytes."""
+    """Return where the footer begins: its length and a mark are the last eight bytes."""
     return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
 
 
 def _writing() -> dict[str, Any]:
-    """Options of the writer: times as packed differences, texts as dictionaries."""
+    """Return the options of the writer: times as packed differences, texts as dictionaries."""
     texts, numbers = [], {}
     names = [(field.name, field.type) for field in SCHEMA if not pa.types.is_list(field.type)]
     names += [

@@ -139,7 +139,7 @@ def _work_lags(
     launch: Int64,
     found: list[FoundEdges],
 ) -> _Lags:
-    """Lags of the work: the measured one where it waited, the usual one elsewhere."""
+    """Return the lags of the work: the measured one where it waited, the usual one elsewhere."""
     start, previous = streams.start_ns, streams.previous_end_ns
     known = launch >= 0
     called = np.full(len(launch), NEVER)
@@ -176,7 +176,7 @@ def _work_lags(
 
 
 def _transfers(streams: StreamChains) -> Bool:
-    """Rows of the transfer of a collective: each follows the row of its arrival."""
+    """Return the rows of the transfer of a collective: each follows the row of its arrival."""
     result = np.zeros(len(streams), dtype=bool)
     result[1:] = streams.is_arrival[:-1]
     return result
@@ -187,7 +187,7 @@ def _median(values: Int64, default: int) -> int:
 
 
 def _usual_launch(data: ReplayInput, streams: StreamChains, called: Int64, ready: Int64) -> Int64:
-    """Usual time from a call to its work on an idle GPU, by kind of work."""
+    """Return the usual time from a call to its work on an idle GPU, by kind of work."""
     kind = data.work.kind[streams.row]
     latency = streams.start_ns - called
     idle = (called > NEVER) & (called >= ready) & ~streams.is_arrival
@@ -205,7 +205,7 @@ def _edge_lags(
     usual_ns: int,
     latest: Int64,
 ) -> Edges:
-    """Lags of edges into work: the measured one where the work waited for that edge."""
+    """Return the lags of edges into work: the measured one where the work waited for that edge."""
     source, target = _times(found, cpu, streams)
     binds = waited[found.target] & (source == latest[found.target])
     lag = np.where(binds, target - source, np.minimum(usual_ns, target - source))
@@ -229,7 +229,7 @@ def _edges(found: FoundEdges, lag: Int64, binds: Bool) -> Edges:
 
 
 def _observed_order(streams: StreamChains, launch: Int64, lags: _Lags) -> FoundEdges:
-    """Work that began right when work of the same launch ended in another stream."""
+    """Return the work that began right when work of the same launch ended in another stream."""
     row = np.flatnonzero((lags.unexplained_ns > 0) & (launch >= 0))
     order = np.argsort(streams.end_ns, kind="stable")
     place = np.searchsorted(streams.end_ns[order], streams.start_ns[row], side="right") - 1
@@ -368,7 +368,7 @@ def _clock_notes(lags: _Lags) -> list[Text]:
 
 
 def _launches_without_work(data: ReplayInput) -> int:
-    """Launches in the steps whose kernels were not recorded; 0: as few as there always are."""
+    """Count launches in the steps without recorded kernels; 0 if there are as few as always."""
     calls = data.calls
     launches = data.calls_named("LaunchKernel", "LaunchCooperativeKernel")
     if len(data.iteration):

@@ -20,25 +20,25 @@ FASTEST_PCT = 10
 
 
 def communication(graph: Graph) -> Bool:
-    """Rows of kernels that move data between GPUs."""
+    """Return the rows of kernels that move data between GPUs."""
     return np.append(graph.data.names.communicates, False)[graph.data.work.name[graph.work_row]]
 
 
 def no_communication(scenario: Scenario) -> Scenario:
-    """Moving data between GPUs takes no time."""
+    """Let moving data between GPUs take no time."""
     moves = communication(scenario.graph)
     duration = np.where(moves, 0, scenario.durations.duration_ns)
     return scenario.with_durations(duration_ns=duration)
 
 
 def overlap_communication(scenario: Scenario) -> Scenario:
-    """Moving data between GPUs runs beside the computation: nothing waits for it."""
+    """Move data between GPUs beside the computation: nothing waits for it."""
     graph = scenario.graph
     return overlapped(scenario, communication(graph) & ~graph.is_arrival)
 
 
 def overlapped(scenario: Scenario, rows_beside: Bool) -> Scenario:
-    """Some rows of the work run beside the rest: they only limit the step by their sum."""
+    """Run some rows of the work beside the rest: only their sum limits the step."""
     graph, steps, duration = scenario.graph, scenario.steps, scenario.durations.duration_ns
     busy = np.zeros(len(steps.number), dtype=np.int64)
     rows = np.flatnonzero(rows_beside)
@@ -54,7 +54,7 @@ def overlapped(scenario: Scenario, rows_beside: Bool) -> Scenario:
 
 
 def link_speed(gbytes_per_second: float) -> Change:
-    """Collectives of known sizes take as long as their data on a link of some speed.
+    """Let collectives of known sizes take as long as their data on a link of some speed.
 
     Waiting for ranks that are part of the profile is not shortened.
     """
@@ -85,7 +85,7 @@ def _no_sizes() -> UsageError:
 
 
 def bucket_size(mbytes: float) -> Change:
-    """Gradients of all-reduces are joined to buckets of a size, or cut to it.
+    """Join the gradients of all-reduces to buckets of a size, or cut them to it.
 
     As DistributedDataParallel does, a bucket is closed when it has reached the size. A joined one
     is sent when the last of its parts is ready, and takes the time of all of them, less the time
@@ -158,7 +158,7 @@ def _buckets(scenario: Scenario) -> _Buckets:
 
 
 def _ready_ns(graph: Graph, rows: Int64) -> Int64:
-    """When collectives were launched and what their streams waited for had ended. Unit: ns.
+    """Return when collectives were launched and what their streams waited for had ended. Unit: ns.
 
     Waiting for the collective before does not count, where it is known what else they waited for.
     """
@@ -210,7 +210,7 @@ def _alone_ns(found: _Buckets, group: Int64, latency_ns: int) -> Float64:
 
 
 def _closing(found: _Buckets, size: int) -> Bool:
-    """Which buckets are the last of a joined one."""
+    """Return which buckets are the last of a joined one."""
     close = np.zeros(len(found.row), dtype=bool)
     close[np.flatnonzero(np.diff(found.chain, append=-1))] = True
     before = np.cumsum(found.num_bytes) - found.num_bytes
@@ -255,7 +255,7 @@ def _cut(found: _Buckets, latency_ns: int, size: int) -> Int64:
 def _without_launches(
     scenario: Scenario, graph: Graph, joined: Int64, duration_ns: Int64
 ) -> Scenario:
-    """Nothing launches the parts that were joined to a later one."""
+    """Remove the launches of parts that were joined to a later one."""
     chosen = np.zeros(len(duration_ns), dtype=bool)
     chosen[joined] = True
     chosen[joined[graph.is_arrival[joined - 1] & (joined > 0)] - 1] = True

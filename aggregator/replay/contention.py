@@ -53,7 +53,7 @@ def extra_ns(pieces: Pieces) -> tuple[Float64, Int64]:
 
 
 def _waiting(pieces: Pieces) -> tuple[Float64, Float64, Int64]:
-    """Time of each piece in which the rank was not idle.
+    """Return the time of each piece in which the rank was not idle.
 
     Returns:
         That time; how much of it a collective waited; for which rank most of that.
@@ -84,7 +84,7 @@ def _waiting(pieces: Pieces) -> tuple[Float64, Float64, Int64]:
 
 
 def _expected(pieces: Pieces, alone: Bool) -> Float64:
-    """Time of each piece without a waiting collective; NaN: unknown."""
+    """Return the time of each piece without a waiting collective, or NaN if it is unknown."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # Rows without a known value.
         usual = np.nanmedian(np.where(alone, pieces.count, np.nan), axis=1, keepdims=True)

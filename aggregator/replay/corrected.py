@@ -93,7 +93,7 @@ def correct(
 
 
 def _least(step: Callable[[float], float], most: float, wanted_ns: float) -> float:
-    """The least value, up to the most, with which a step takes no longer than wanted.
+    """Return the least value, up to the most, with which a step takes no longer than wanted.
 
     Of a step that the GPU limits, more changes nothing: the least value of those is returned.
     """
@@ -106,7 +106,7 @@ def _least(step: Callable[[float], float], most: float, wanted_ns: float) -> flo
 
 
 def segment_costs_ns(graph: Graph, markers: Int64) -> Int64:
-    """Usual cost of profiling in each segment of the CPU. Unit: ns.
+    """Return the usual cost of profiling in each segment of the CPU. Unit: ns.
 
     Half of the cost of a traced call lies between its recorded start and end, half after it.
     """
@@ -125,7 +125,7 @@ def segment_costs_ns(graph: Graph, markers: Int64) -> Int64:
 
 
 def _durations(graph: Graph, cost_ns: Int64, scale: float, slower: float) -> Durations:
-    """Durations without costs; no segment becomes shorter than nothing."""
+    """Return the durations without costs; no segment becomes shorter than nothing."""
     step = graph.cpu_step_ns
     rest = np.maximum(step - np.rint(scale * cost_ns).astype(np.int64), 0)
     shorter = np.rint(rest * (1 - slower)).astype(np.int64)
@@ -135,7 +135,7 @@ def _durations(graph: Graph, cost_ns: Int64, scale: float, slower: float) -> Dur
 def without_cost(
     profile: ReplayedProfile, cost_ns: Int64, scale: float, slower: float
 ) -> ReplayedProfile:
-    """The same profile as if it had been measured without the costs of profiling.
+    """Return the same profile as if it had been measured without the costs of profiling.
 
     Args:
         profile: The profile as it was measured.
@@ -167,7 +167,7 @@ def _inside(profile: ReplayedProfile) -> Bool:
 
 
 def busy_ns(profile: ReplayedProfile) -> int:
-    """Mean time of a step in which the GPU runs anything. Unit: ns."""
+    """Return the mean time of a step in which the GPU runs anything. Unit: ns."""
     graph, steps = profile.graph, profile.steps
     start, work = graph.work_start_ns, graph.data.work
     device = work.device[graph.work_row]
@@ -188,7 +188,7 @@ _LIMITS = {
 
 
 def limits_pct(profile: ReplayedProfile) -> dict[str, float]:
-    """Share of the critical path by what the step waits for. Unit: percent."""
+    """Return the share of the critical path by what the step waits for. Unit: percent."""
     shares = profile.critical_path_shares()
     return {
         limit: sum(share.share_pct for share in shares if share.kind in kinds)

@@ -41,7 +41,7 @@ class _Items:
 
 
 def step_chain(found: ReplayedProfile, row: int) -> Chain:
-    """The chain of a step, by its row."""
+    """Return the chain of a step, by its row."""
     starts = found.times.work_start_ns
     low = int(starts[found.steps.first[row]])
     high = int(starts[found.steps.next[row]])
@@ -107,7 +107,7 @@ def _cpu_items(found: ReplayedProfile, low: int, high: int) -> _Items:
 def _filled(
     step: int, low: int, high: int, begins: Int64, ends: Int64, texts: list[tuple[str, str, str]]
 ) -> Chain:
-    """The chain with waits between its items, and equal neighbors joined."""
+    """Add waits between the items of the chain, and join equal neighbors."""
     starts: list[int] = []
     stops: list[int] = []
     kept: list[tuple[str, str, str]] = []

@@ -36,7 +36,7 @@ class FoundEdges:
     target: Int64  # Position of the CPU, or row of the work.
 
     def selected(self, keep: Bool) -> FoundEdges:
-        """Some of the edges."""
+        """Return some of the edges."""
         source, target = self.source[keep], self.target[keep]
         return FoundEdges(self.kind, self.source_type, source, self.target_type, target)
 
@@ -93,7 +93,7 @@ class EdgeFinder:
         return np.stack([target, best])[:, best >= 0]
 
     def syncs(self) -> FoundEdges:
-        """Calls that return when work of the GPU has ended."""
+        """Return the calls that return when work of the GPU has ended."""
         parts = [self._recorded_syncs(), self._other_syncs(), self._blocking_copies()]
         joined = np.concatenate(parts, axis=1)
         call, source = joined[:, joined[1] >= 0]
@@ -102,7 +102,7 @@ class EdgeFinder:
         return FoundEdges(EdgeKind.SYNC, Source.WORK_END, pairs[1], Source.CPU, pairs[0])
 
     def collectives(self) -> FoundEdges:
-        """Transfers that begin when the other ranks have arrived."""
+        """Return the transfers that begin when the other ranks have arrived."""
         streams, work = self._streams, self._data.work
         arrivals = np.flatnonzero(streams.is_arrival)
         group = work.collective[streams.row[arrivals]]
@@ -128,7 +128,7 @@ class EdgeFinder:
         return FoundEdges(EdgeKind.COLLECTIVE, Source.WORK_END, source, Source.WORK_END, target)
 
     def legacy(self) -> FoundEdges:
-        """Work of the legacy default stream and of blocking streams waits for each other."""
+        """Add waits between the legacy default stream and blocking streams."""
         streams, known = self._streams, self._data.blocking_streams
         kinds = dict(
             zip(
@@ -154,7 +154,7 @@ class EdgeFinder:
         return FoundEdges(EdgeKind.LEGACY, Source.WORK_END, source, Source.WORK_END, target)
 
     def queues(self) -> FoundEdges:
-        """Launches that waited for room in the queue of their stream."""
+        """Return the launches that waited for room in the queue of their stream."""
         streams, cpu, data = self._streams, self._cpu, self._data
         row = np.flatnonzero(~streams.is_arrival & (data.work.call[streams.row] >= 0))
         position = cpu.start_of_call[data.work.call[streams.row[row]]]
@@ -174,13 +174,13 @@ class EdgeFinder:
         )
 
     def _chains(self, process: Int64, device: Int64, stream: Int64) -> Int64:
-        """Chain of each (process, device, stream); -1: it has no work."""
+        """Return the chain of each (process, device, stream), or -1 if it has no work."""
         keys, code = np.unique(np.stack([process, device, stream]), axis=1, return_inverse=True)
         found = [self._streams.find(*key) for key in keys.T.tolist()]
         return np.array([*found, -1], dtype=np.int64)[code.ravel()]
 
     def _recorded_syncs(self) -> Int64:
-        """Calls and the work that they wait for, as recorded; shape (2, n)."""
+        """Return the calls and the work that they wait for, as recorded; shape (2, n)."""
         waits, calls = self._data.waits, self._data.calls
         names = self._data.calls_named("StreamSynchronize", "EventSynchronize")
         rows = np.flatnonzero((waits.call >= 0) & names[waits.call])
@@ -225,12 +225,12 @@ class EdgeFinder:
         return np.concatenate(parts, axis=1)
 
     def _has_one_device(self, process: int) -> bool:
-        """Whether a process has work on one GPU only."""
+        """Return whether a process has work on one GPU only."""
         devices = self._streams.device[self._streams.process == process]
         return bool((devices == devices[0]).all())
 
     def _blocking_copies(self) -> Int64:
-        """Calls that return after their own copy; shape (2, n)."""
+        """Return the calls that return after their own copy; shape (2, n)."""
         streams, work, calls = self._streams, self._data.work, self._data.calls
         row = np.flatnonzero(
             (work.kind[streams.row] == WorkKind.COPY) & (work.call[streams.row] >= 0)

@@ -51,7 +51,7 @@ def loading_ns(loading: Loading, time_ns: Int64, thread: Int64, first: Int64) ->
 
 
 def data_ready(scenario: Scenario) -> Scenario:
-    """Worker processes make the batches, and the next one is there when the program asks for it.
+    """Let worker processes make the batches, the next of which is there when it is asked for.
 
     Raises:
         UsageError: The profile does not show when input is read.
@@ -73,7 +73,7 @@ def data_ready(scenario: Scenario) -> Scenario:
 
 
 def handover_ns(graph: Graph) -> Int64:
-    """Time that batches take in each step of the CPU when workers make them. Unit: ns.
+    """Return the time that batches take in each step of the CPU when workers make them. Unit: ns.
 
     Loaders that have workers take it already. It follows from what the thread copies to a GPU from
     memory that is not pinned, up to its next batch.
@@ -93,7 +93,7 @@ def handover_ns(graph: Graph) -> Int64:
 
 
 def _batches_ns(graph: Graph, thread: int, ready_ns: Int64) -> Float64:
-    """Time for each batch of a thread, from the copies after it. Unit: ns.
+    """Return the time for each batch of a thread, from the copies after it. Unit: ns.
 
     Those before its first kernel copy the tensors of the batch, one each.
     """

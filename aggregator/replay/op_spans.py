@@ -42,7 +42,7 @@ def _ordered(spans: OpCalls) -> _Ordered:
 
 
 def removed_spans(spans: OpCalls, ops: Bool) -> dict[int, Flattened]:
-    """By thread, the time of ops that do not run any more.
+    """Return for each thread the time of ops that do not run any more.
 
     Ops that follow each other in a thread go with the time between them. An op that stays ends what
     goes, also if it began inside one that goes.
@@ -70,7 +70,7 @@ def removed_spans(spans: OpCalls, ops: Bool) -> dict[int, Flattened]:
 
 
 def without_ops(graph: Graph, step_ns: Int64, ops: Bool, calls: Bool) -> Int64:
-    """Steps of the CPU without some ops.
+    """Return the steps of the CPU without some ops.
 
     Args:
         graph: The graph.

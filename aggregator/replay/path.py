@@ -62,7 +62,7 @@ class _Tracer:
         self._used: list[int] = []
 
     def _work_resets(self, start: Int64) -> Int64:
-        """Row at which the run of back-to-back work that each row belongs to began."""
+        """Return the row at which the run of back-to-back work that each row belongs to began."""
         waited = np.ones(len(start), dtype=bool)
         gap = self._durations.gap_ns[1:]
         waited[1:] = start[1:] > self._times.work_end_ns[:-1] + gap
@@ -77,7 +77,7 @@ class _Tracer:
         return dict(zip(edges.target[rows].tolist(), rows.tolist(), strict=True))
 
     def _binding_calls(self) -> tuple[list[int], list[int]]:
-        """Positions of the CPU that waited for an edge, ascending, and that edge."""
+        """Return the positions of the CPU that waited for an edge, ascending, and that edge."""
         edges, cpu, step = self._graph.edges, self._times.cpu_ns, self._durations.cpu_step_ns
         rows = np.flatnonzero((edges.target_type == Source.CPU) & (self._arrival > NEVER))
         target = edges.target[rows]
@@ -125,7 +125,7 @@ class _Tracer:
         return self._cpu_edges[found] if hit else -1
 
     def path(self, from_ns: int, to_ns: int) -> CriticalPath:
-        """What was followed, as far as it lies in an interval of time."""
+        """Return what was followed, as far as it lies in an interval of time."""
         graph, times = self._graph, self._times
         work, gaps = _covered(self._runs[Source.WORK_END], len(graph.work_row))
         _, steps = _covered(self._runs[Source.CPU], len(graph.cpu_time_ns))
@@ -150,7 +150,7 @@ class _Tracer:
 
 
 def _covered(runs: list[tuple[int, int]], count: int) -> tuple[Bool, Bool]:
-    """Rows of some runs, ends included, and the same without the first row of each run."""
+    """Return rows of some runs, ends included, and the same without the first row of each run."""
     marks = np.zeros(count + 1, dtype=np.int64)
     bounds = np.array(runs, dtype=np.int64).reshape(-1, 2)
     np.add.at(marks, bounds[:, 0], 1)

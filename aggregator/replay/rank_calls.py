@@ -26,7 +26,7 @@ class Calls:
     start_ns: Int64  # Unit: ns.
 
     def rows(self, chosen: Int64) -> Calls:
-        """Some of its rows."""
+        """Return some of its rows."""
         return Calls(
             kernel=self.kernel[chosen],
             rank=self.rank[chosen],
@@ -47,7 +47,7 @@ class ArrangedCalls:
 
 
 def cannot_compare(reason: Text) -> ReplayError:
-    """The error for a job whose ranks cannot be compared."""
+    """Return the error for a job whose ranks cannot be compared."""
     return ReplayError(say("The ranks cannot be compared: {reason}.", reason=reason))
 
 
@@ -113,7 +113,7 @@ def _complete(calls: Calls) -> Calls:
 
 
 def most_regular(calls: Calls) -> int:
-    """The rank that makes the same number of calls in most iterations."""
+    """Return the rank that makes the same number of calls in most iterations."""
     if not len(calls.rank):
         return 0
     low = int(calls.iteration.min())
@@ -126,12 +126,12 @@ def most_regular(calls: Calls) -> int:
 
 
 def _usual(counts: Int64) -> int:
-    """The most frequent number of calls of a rank in a step."""
+    """Return the most frequent number of calls of a rank in a step."""
     return int(np.bincount(counts.ravel()).argmax()) if counts.size else 0
 
 
 def _longest_run(same: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, int]:
-    """First place and length of the longest run."""
+    """Return the first place and length of the longest run."""
     edges = np.flatnonzero(np.diff(np.r_[0, same.astype(np.int8), 0]))
     starts, lengths = edges[::2], edges[1::2] - edges[::2]
     if not len(starts):
@@ -141,7 +141,7 @@ def _longest_run(same: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int,
 
 
 def _same_place(calls: Calls, place: Int64) -> bool:
-    """Whether each call has the same place on all its ranks."""
+    """Return whether each call has the same place on all its ranks."""
     order = np.lexsort((calls.sequence, calls.communicator))
     same = (np.diff(calls.communicator[order]) == 0) & (np.diff(calls.sequence[order]) == 0)
     return not (np.diff(place[order])[same] != 0).any()

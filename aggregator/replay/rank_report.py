@@ -148,7 +148,7 @@ class RankReport:
 def rank_prediction(
     report: RankReport, rank: str, profile: ReplayedProfile, *, alone: bool
 ) -> Prediction:
-    """The step if a rank were as fast as the median of the others.
+    """Return the step if a rank were as fast as the median of the others.
 
     The ranks are compared from collective to collective; each step of the profile gains what the
     one of the same iteration does, the usual gain where the ranks were not compared.
@@ -251,7 +251,7 @@ def _with_launches(compared: ComparedRanks, calls: Iterable[CallTimes]) -> Itera
 
 
 def read_rank_gains(store: EventStore, aggr: int) -> RankGains | None:
-    """What the ranks of an aggregation cost; None: they cannot be compared, or not reliably.
+    """Return what the ranks of an aggregation cost; None: they cannot be compared, or not reliably.
 
     Raises:
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
@@ -309,7 +309,7 @@ def require_several(ranks: Sequence[AlignedRank], unaligned: Sequence[int]) -> N
 
 
 def no_steps() -> ReplayError:
-    """The error for ranks without steps."""
+    """Return the error for ranks without steps."""
     return cannot_compare(say("the profile has no steps"))
 
 

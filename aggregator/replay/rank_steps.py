@@ -56,7 +56,7 @@ class Work:
     count: Int64
 
     def rows(self, chosen: Int64) -> Work:
-        """Of some collectives."""
+        """Return the rows of some collectives."""
         return Work(self.total_ns[chosen], self.count[chosen])
 
 
@@ -74,12 +74,12 @@ class CallTimes:
     work: Work  # What ran before it.
 
     def rows(self, chosen: Int64) -> CallTimes:
-        """Some of them."""
+        """Return some of them."""
         times = {name: getattr(self, name)[chosen] for name in TIMES}
         return CallTimes(**times, work=self.work.rows(chosen))
 
     def shifted(self, offset_ns: int) -> CallTimes:
-        """The same on another clock."""
+        """Return the same on another clock."""
 
         def moved(times: Int64) -> Int64:
             is_time = (times != NO_PAST) & (times != NO_FUTURE)
@@ -118,13 +118,13 @@ class RankSteps:
         return int(self.own_ns.shape[1])
 
     def own_step_ns(self) -> Float64:
-        """Own time of each rank and step, shape (ranks, steps). Unit: ns."""
+        """Return the own time of each rank and step, shape (ranks, steps). Unit: ns."""
         steps = self.own_ns.reshape(len(self.measured_ns), -1, self.num_ranks)
         result: Float64 = steps.sum(axis=1).T
         return result
 
     def typical(self, ranks: Int64) -> RankSteps:
-        """One rank with the median times of some ranks."""
+        """Return one rank with the median times of some ranks."""
         own, lag, transfer = (
             np.median(column[:, ranks], axis=1, keepdims=True)
             for column in (self.own_ns, self.lag_ns, self.transfer_ns)
@@ -148,12 +148,12 @@ class RankSteps:
         )
 
     def replay(self) -> Float64:
-        """Time of each step. Unit: ns."""
+        """Return the time of each step. Unit: ns."""
         result: Float64 = self.replay_with([], [])[0]
         return result
 
     def replay_with(self, ranks: list[int], typical: list[RankSteps]) -> Float64:
-        """Time of each step: unchanged, and with each of some ranks like a typical one.
+        """Return the time of each step: unchanged, and with each of some ranks like a typical one.
 
         Returns:
             Shape (1 + ranks, steps). Unit: ns.
@@ -171,7 +171,7 @@ class RankSteps:
 
 
 def call_times(events: RankEvents) -> CallTimes:
-    """What the steps of a rank depend on."""
+    """Return what the steps of a rank depend on."""
     calls = events.calls.ravel()
     ended = events.end_ns[calls]
     last_work = np.where(events.computes, events.end_ns, NO_PAST)
@@ -243,7 +243,7 @@ def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
 
 
 def _goes_on_at(events: RankEvents, end_ns: Int64, next_ns: Int64) -> Int64:
-    """Start of what follows each collective; its end where the CPU waited for just that.
+    """Return the start of what follows each collective; its end where the CPU waited for just that.
 
     What the CPU does between the return of a synchronizing call and the next launch is its own.
     """
@@ -257,7 +257,7 @@ def _goes_on_at(events: RankEvents, end_ns: Int64, next_ns: Int64) -> Int64:
 
 
 def _own_steps(calls: CallTimes) -> tuple[Float64, ...]:
-    """Own times of launches and waits of all collectives, and their readiness, starts and ends.
+    """Return the own times of launches and waits of all collectives, and when each was ready.
 
     The last column is the time from which the rank waited for each.
     """
@@ -280,7 +280,7 @@ def _own_steps(calls: CallTimes) -> tuple[Float64, ...]:
 
 
 def _waiting(calls: CallTimes, ready: Int64) -> Int64:
-    """When the rank began to wait for each collective; its end: it did not wait.
+    """Return when the rank began to wait for each collective; its end: it did not wait.
 
     It waited if no kernel computed when the collective ended, and the next one was already queued
     or followed at once.
@@ -298,7 +298,7 @@ def _waiting(calls: CallTimes, ready: Int64) -> Int64:
 
 
 def _last_of_group(times: Float64, group: Int64) -> Float64:
-    """For each collective and rank the latest of the times of its communicator."""
+    """Return for each collective and rank the latest of the times of its communicator."""
     members = [_Members(row) for row in group]
     result = np.empty_like(times)
     for call in range(len(times)):
@@ -317,7 +317,7 @@ class _Members:
         self.sizes = np.diff(np.r_[self.heads, len(group)])
 
     def last(self, times: Float64) -> Float64:
-        """The latest time of each communicator on each of its ranks, shape (any, ranks)."""
+        """Return the latest time of each communicator on each of its ranks, shape (any, ranks)."""
         if len(self.codes) == 1:
             whole: Float64 = np.broadcast_to(times.max(axis=1, keepdims=True), times.shape)
             return whole
@@ -344,14 +344,14 @@ class _State:
         self.last_end = dict.fromkeys(self.members[-1].codes, first_end)
 
     def column(self, call: int, name: str) -> Float64:
-        """A time of all replays and ranks."""
+        """Return a time of all replays and ranks."""
         result = np.broadcast_to(getattr(self.steps, name)[call], self.shape).copy()
         if self.typical:
             result[self.changed] = [getattr(typical, name)[call, 0] for typical in self.typical]
         return result
 
     def ready(self, call: int) -> Float64:
-        """When each rank is ready for a collective."""
+        """Return when each rank is ready for a collective."""
         # What a collective waits for a rank that is no longer late takes no time from others.
         extra = self.column(call, "extra_ns")
         extra[1:] *= self.steps.cause[call] != self.changed[1][:, None]
@@ -373,7 +373,7 @@ class _State:
         return ready
 
     def end(self, call: int, started: Float64) -> Float64:
-        """When a collective ends on each rank."""
+        """Return when a collective ends on each rank."""
         members = self.members[call % len(self.members)]
         ended = members.last(started) + self.column(call, "transfer_ns")
         waits = self.column(call, "waits_ns")

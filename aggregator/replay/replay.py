@@ -23,7 +23,7 @@ class Durations:
 
     @staticmethod
     def measured(graph: Graph) -> Durations:
-        """Durations of the profile."""
+        """Return the durations of the profile."""
         return Durations(
             graph.cpu_step_ns,
             graph.duration_ns,
@@ -93,7 +93,7 @@ def queue_times_ns(graph: Graph, durations: Durations) -> Int64:
 
 
 def elapsed_ns(graph: Graph, step_ns: Int64) -> Int64:
-    """Sums of the steps of the CPU; only differences within a chain have a meaning."""
+    """Return the sums of the steps of the CPU; only differences within a chain have a meaning."""
     own = step_ns.copy()
     own[graph.thread_first[:-1]] = 0
     return np.cumsum(own)

@@ -28,12 +28,12 @@ class Scenario:
     is_bound: bool = False  # Whether the answer is a bound: other kernels would run.
 
     def with_durations(self, **columns: Int64) -> Scenario:
-        """The same with some other columns of ``Durations``."""
+        """Return the same with some other columns of ``Durations``."""
         return replace(self, durations=replace(self.durations, **columns))
 
 
 def without_calls(graph: Graph, step_ns: Int64, calls: Bool) -> Int64:
-    """Steps of the CPU without some calls and the time before each of them."""
+    """Return the steps of the CPU without some calls and the time before each of them."""
     step = step_ns.copy()
     heads = graph.thread_first[:-1]
     step[0::2][calls] = np.minimum(step[0::2][calls], 0)
@@ -51,7 +51,7 @@ def without_gaps(graph: Graph, gap_ns: Int64, chosen: Bool) -> Int64:
 
 
 def find_step(scenario: Scenario, rows: Int64) -> Int64:
-    """Row of the step in which each row of the work began; -1: in none."""
+    """Return the row of the step in which each row of the work began; -1: in none."""
     begin, start = scenario.graph.work_start_ns[scenario.steps.first], scenario.graph.work_start_ns
     step = np.searchsorted(begin, start[rows], "right") - 1
     inside = (step >= 0) & (start[rows] < start[scenario.steps.next[step]])
@@ -59,7 +59,7 @@ def find_step(scenario: Scenario, rows: Int64) -> Int64:
 
 
 def launching_calls(graph: Graph, chosen: Bool) -> Bool:
-    """Calls that launch some rows of the work and no others, and those made to prepare them.
+    """Return calls that launch some rows of the work and no others, and those made to prepare them.
 
     Those are the ones since the launch before it in the thread: queries, settings, allocations.
     """

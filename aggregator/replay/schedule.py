@@ -72,7 +72,7 @@ class _Scheduler:
         )
 
     def _by_chain(self, kind: Source, first: Int64) -> list[list[int]]:
-        """Edges into each chain, ordered by target."""
+        """Return the edges into each chain, ordered by target."""
         edges = self._graph.edges
         rows = np.flatnonzero(edges.target_type == kind)
         rows = rows[np.argsort(edges.target[rows], kind="stable")]

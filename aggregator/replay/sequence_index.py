@@ -82,7 +82,7 @@ class StreamChains:
         return result
 
     def find(self, process: int, device: int, stream: int) -> int:
-        """Chain of a stream; -1: it has no work."""
+        """Return the chain of a stream, or -1 if it has no work."""
         same = (self.process == process) & (self.stream == stream)
         if device >= 0:
             same &= self.device == device

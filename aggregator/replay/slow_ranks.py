@@ -56,11 +56,11 @@ class SlowRanks:
         return self._of_steps(self.measured_ns)
 
     def predicted_ns(self, rank: int) -> float:
-        """The same step without the slowness of a rank; NaN: not replayed. Unit: ns."""
+        """Return the same step without the slowness of a rank; NaN: not replayed. Unit: ns."""
         return self._of_steps(self.measured_ns - self.gain_ns(rank))
 
     def gain_ns(self, rank: int) -> Float64:
-        """What each step gains without the slowness of a rank; NaN: not replayed. Unit: ns.
+        """Return what each step gains without the slowness of a rank; NaN: not replayed. Unit: ns.
 
         Of a rank that is late in some steps only these gain: in the others it is as late as ranks
         are by chance.
@@ -126,7 +126,7 @@ def find_slow_ranks(steps: RankSteps) -> SlowRanks:
 
 
 def _lateness(own_ns: Float64) -> Float64:
-    """Own time over the median of the others, or of all if they are many."""
+    """Return the own time over the median of the others, or of all if they are many."""
     count = len(own_ns)
     if count > MANY_RANKS:
         result: Float64 = own_ns - np.median(own_ns, axis=0)
@@ -137,7 +137,7 @@ def _lateness(own_ns: Float64) -> Float64:
 
 
 def _slow_steps(late_ns: Float64, rank: int) -> Int64:
-    """Steps in which a rank is much later than ranks usually are."""
+    """Return the steps in which a rank is much later than ranks usually are."""
     middle = np.median(late_ns, axis=1, keepdims=True)
     usual = _MAD_TO_DEVIATION * np.median(np.abs(late_ns - middle))
     result: Int64 = np.flatnonzero(late_ns[rank] > max(OUTLIER * usual, 1.0))
@@ -156,7 +156,7 @@ def _distance(slow: Int64) -> int:
 
 
 def _named(late_ns: Float64, gain_ns: Float64, measured_ns: Float64) -> tuple[int | None, Int64]:
-    """The rank that makes the step slow, and the steps in which it does; empty: all.
+    """Return the rank that makes the step slow, and the steps in which it does; empty: all.
 
     One that is always late costs the median step time, which other slow steps hardly change; one
     that is late now and then costs the mean step time.
@@ -178,21 +178,21 @@ def _named(late_ns: Float64, gain_ns: Float64, measured_ns: Float64) -> tuple[in
 
 
 def _is_main(cost_ns: Float64, step_ns: float) -> bool:
-    """Whether one rank costs a share of the step, and much more than any other."""
+    """Return whether one rank costs a share of the step, and much more than any other."""
     worst = int(cost_ns.argmax())
     second = float(np.delete(cost_ns, worst).max(initial=0.0))
     return bool(cost_ns[worst] >= max(MIN_GAIN * step_ns, MAIN_RATIO * second))
 
 
 def _is_constant(late_ns: Float64) -> bool:
-    """Whether the usual lateness of a rank is no chance."""
+    """Return whether the usual lateness of a rank is no chance."""
     middle = float(np.median(late_ns))
     deviation = _MAD_TO_DEVIATION * float(np.median(np.abs(late_ns - middle)))
     return middle > MIN_T * deviation / float(np.sqrt(len(late_ns)))
 
 
 def rank_verdict(found: SlowRanks, ranks: list[int], iterations: list[int]) -> Text:
-    """One sentence: the rank that makes the step slow, and the step without it."""
+    """Return one sentence: the rank that makes the step slow, and the step without it."""
     step = found.step_ns / 1e6
     if found.named is None:
         return say("No rank makes the step slow")

@@ -23,7 +23,7 @@ class Steps:
     processes: int = 1  # Processes whose work runs on the GPU of the steps.
 
     def lengths_ns(self, start_ns: Int64) -> Int64:
-        """Length of each step, from the starts of the rows of the work. Unit: ns."""
+        """Return the length of each step, from the starts of the rows of the work. Unit: ns."""
         return start_ns[self.next] - start_ns[self.first]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def arrow_connection(path: Path) -> Iterator[ArrowConnection]:
-    """A read-only ADBC connection; its errors become ``CorruptProfileError``.
+    """Open a read-only ADBC connection; its errors become ``CorruptProfileError``.
 
     ADBC's SQLite has no limits, so the file is looked at by Python's first.
     """
@@ -36,7 +36,7 @@ def arrow_connection(path: Path) -> Iterator[ArrowConnection]:
 
 
 def integers(column: pa.Array) -> Int64:
-    """Numbers of a column without NULL.
+    """Return the numbers of a column without NULL.
 
     They are copied: a view would keep the whole batch in memory, texts included.
     """
@@ -45,12 +45,12 @@ def integers(column: pa.Array) -> Int64:
 
 
 def as_bytes(texts: pa.Array) -> pa.Array:
-    """View texts as byte strings."""
+    """Return the view texts as byte strings."""
     is_same = pa.types.is_string(texts.type) or pa.types.is_binary(texts.type)
     return texts.view(pa.binary()) if is_same else texts.cast(pa.binary())
 
 
 def decoded(column: pa.Array) -> list[str]:
-    """Texts of a column; bytes that are not UTF-8 become the replacement character."""
+    """Return the texts of a column; bytes that are not UTF-8 become the replacement character."""
     raw = as_bytes(column).to_pylist()
     return ["" if value is None else value.decode("utf-8", "replace") for value in raw]

@@ -66,7 +66,7 @@ class Format(StrEnum):
 
 
 def detect_file(path: Path, file_name: str) -> Format:
-    """The format of a file by its first bytes and its name; ``SQLITE``: its tables decide.
+    """Return the format of a file by its first bytes and its name; ``SQLITE``: its tables decide.
 
     Args:
         path: The file.
@@ -90,7 +90,7 @@ def detect_file(path: Path, file_name: str) -> Format:
 
 
 def detect_tables(tables: frozenset[str]) -> Format:
-    """The format of an SQLite file by the names of its tables."""
+    """Return the format of an SQLite file by the names of its tables."""
     found = newest_versions(tables)
     has_records = {"NVTX_EVENTS", "TARGET_INFO_SYSTEM_ENV"} & found.keys() or any(
         name.startswith("CUPTI_ACTIVITY_KIND_") for name in found
@@ -105,7 +105,7 @@ def detect_tables(tables: frozenset[str]) -> Format:
 
 
 def suffix_of(kind: Format, file_name: str) -> str:
-    """Suffix under which a file is kept: some kinds are known by it."""
+    """Return the suffix under which a file is kept: some kinds are known by it."""
     if kind is Format.REPORT:
         return ".nsys-rep"
     if kind is Format.XPLANE:
@@ -116,7 +116,7 @@ def suffix_of(kind: Format, file_name: str) -> str:
 
 
 def is_sqlite(path: Path) -> bool:
-    """Whether a file is an SQLite database.
+    """Return whether a file is an SQLite database.
 
     SQLite is asked first: closing any other descriptor of a database would drop the locks that
     connections of this process hold on it.
@@ -141,7 +141,7 @@ def _read_head(path: Path) -> bytes:
 
 
 def newest_versions(tables: frozenset[str]) -> Mapping[str, str]:
-    """Plain table name -> name of its newest version in an Nsight Systems export."""
+    """Map plain table names to the names of their newest versions in an Nsight Systems export."""
     found: dict[str, tuple[int, str]] = {}
     for table in tables:
         match = _VERSIONED.match(table)
@@ -155,7 +155,7 @@ def newest_versions(tables: frozenset[str]) -> Mapping[str, str]:
 
 
 def list_tables(path: Path) -> frozenset[str]:
-    """Names of the tables of an SQLite file, which can be read without running SQL in it.
+    """Return names of the tables of an SQLite file, which can be read without running SQL in it.
 
     Raises:
         CorruptProfileError: The file cannot be read, or a table is computed.
@@ -168,7 +168,7 @@ def list_tables(path: Path) -> frozenset[str]:
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """Numbers of a version text: ``v1.8.0`` -> (1, 8, 0); empty if there are none."""
+    """Return the numbers of a version text: ``v1.8.0`` -> (1, 8, 0); empty if there are none."""
     match = re.match(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)", text.strip())
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
@@ -215,7 +215,7 @@ def check_version(path: Path, version: str, newest: str) -> None:
 
 
 def corrupt(path: Path, error: Exception) -> CorruptProfileError:
-    """The error for a file that SQLite cannot read to its end."""
+    """Return the error for a file that SQLite cannot read to its end."""
     return CorruptProfileError(
         say(
             "The profile '{path}' is damaged or incomplete: {error}.",
@@ -227,7 +227,7 @@ def corrupt(path: Path, error: Exception) -> CorruptProfileError:
 
 
 def not_readable(path: Path, error: OSError) -> ProfileError:
-    """The error for a file that may not be opened."""
+    """Return the error for a file that may not be opened."""
     return ProfileError(
         say(
             "The profile '{path}' cannot be opened: {error}.", path=str(path), error=error.strerror
@@ -237,7 +237,7 @@ def not_readable(path: Path, error: OSError) -> ProfileError:
 
 
 def unsupported(path: Path, found: Format, tables: frozenset[str] | None) -> ProfileError:
-    """The error for a file that no reader takes.
+    """Return the error for a file that no reader takes.
 
     Args:
         path: The file.

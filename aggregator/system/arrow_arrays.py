@@ -15,7 +15,7 @@ import pyarrow as pa
 
 
 def from_numpy(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """An Arrow array over the memory of a NumPy array of numbers or bools.
+    """Return an Arrow array over the memory of a NumPy array of numbers or bools.
 
     Masked values become NULL, as do the rows in ``null``.
     """
@@ -29,7 +29,7 @@ def from_numpy(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = No
 
 
 def from_values(values: Sequence[str | float | bytes | None]) -> pa.Array:
-    """An Arrow array of texts, of byte strings or of numbers; None becomes NULL.
+    """Return an Arrow array of texts, of byte strings or of numbers; None becomes NULL.
 
     Raises:
         TypeError: The values are of several kinds.
@@ -53,7 +53,7 @@ def from_values(values: Sequence[str | float | bytes | None]) -> pa.Array:
 
 
 def to_numpy(column: pa.Array) -> npt.NDArray[Any]:
-    """The values of an Arrow array of numbers; with NULL among them, as fractions with NaN.
+    """Return the values of an Arrow array of numbers; with NULL among them, as fractions with NaN.
 
     Other kinds of arrays become arrays of Python objects.
     """
@@ -90,5 +90,5 @@ def _validity(null: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
 
 
 def _kind(of: type) -> type:
-    """Texts, byte strings, and all else as numbers."""
+    """Return how a type is stored: as texts, as byte strings, and all else as numbers."""
     return next((kind for kind in (str, bytes) if issubclass(of, kind)), float)

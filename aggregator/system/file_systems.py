@@ -38,7 +38,7 @@ def file_system(path: Path) -> str:
 
 
 def is_network(kind: str) -> bool:
-    """Whether files of such a file system are, or may be, on another machine."""
+    """Return whether files of such a file system are, or may be, on another machine."""
     return kind in _NETWORK or kind.startswith(_USER_SPACE)
 
 

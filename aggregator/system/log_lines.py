@@ -26,14 +26,14 @@ _LONGEST = 2_000
 
 
 def without_token(text: str, variables: Mapping[str, str] = os.environ) -> str:
-    """A text without anything that may be the access token."""
+    """Return a text without anything that may be the access token."""
     token = variables.get("DLPROF_TOKEN")
     plain = text.replace(token, _HIDDEN) if token and len(token) >= _SHORTEST else text
     return _TOKEN.sub(rf"\1{_HIDDEN}", plain)
 
 
 def shortened(message: str) -> str:
-    """A message without its middle, if it is long: it may quote a request."""
+    """Return a message without its middle, if it is long: it may quote a request."""
     half = _LONGEST // 2
     return message if len(message) <= _LONGEST else f"{message[:half]} ... {message[-half:]}"
 
@@ -42,11 +42,11 @@ class LineFormatter(logging.Formatter):
     """One line for each message; what a message holds cannot begin another or steer a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line without a trace."""
+        """Return the line without a trace."""
         return without_token(shortened(on_one_line(super().formatMessage(record))))
 
     def formatException(self, ei: Any) -> str:
-        """A trace, further in than a message."""
+        """Return a trace, further in than a message."""
         trace = without_token(escape_control_characters(super().formatException(ei)))
         return textwrap.indent(trace, "  ", lambda line: True)
 
@@ -55,7 +55,7 @@ class JsonFormatter(logging.Formatter):
     """``{"time", "level", "logger", "message", "trace"}`` on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; whatever a message holds, it cannot begin another."""
+        """Return the line; whatever a message holds, it cannot begin another."""
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(
                 timespec="milliseconds"

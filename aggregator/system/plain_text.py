@@ -21,12 +21,12 @@ def escape_control_characters(text: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The same without ends of lines: nothing in it can begin a line of its own."""
+    """Return the same without ends of lines: nothing in it can begin a line of its own."""
     return _ACTING_OR_BREAK.sub(_written_out, text)
 
 
 def escape_formula(text: str) -> str:
-    """Text for a cell that a spreadsheet must not compute."""
+    """Return the text for a cell that a spreadsheet must not compute."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 

@@ -23,23 +23,23 @@ class Progress(Protocol):
     """
 
     def phase(self, name: str, total_rows: int | None = None) -> None:
-        """A new phase begins; ``total_rows`` is what ``advance`` will add up to, if known."""
+        """Begin a phase; ``total_rows`` is what ``advance`` will add up to, if known."""
 
     def advance(self, rows: int) -> None:
-        """That many more rows of the phase are done."""
+        """Count so many more rows of the phase as done."""
 
     def message(self, text: str, level: Level = Level.NORMAL) -> None:
-        """One line for a person."""
+        """Return one line for a person."""
 
 
 class NullProgress:
     """Listens to nothing."""
 
     def phase(self, name: str, total_rows: int | None = None) -> None:
-        """Ignore."""
+        """Ignore the call."""
 
     def advance(self, rows: int) -> None:
-        """Ignore."""
+        """Ignore the call."""
 
     def message(self, text: str, level: Level = Level.NORMAL) -> None:
-        """Ignore."""
+        """Ignore the call."""

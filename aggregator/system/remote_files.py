@@ -35,13 +35,13 @@ _PACKAGES: Final = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is a URL of a protocol that is read."""
+    """Return whether a text is a URL of a protocol that is read."""
     found = _URL.match(text)
     return found is not None and found[1].lower() in PROTOCOLS
 
 
 def shown_url(url: str) -> str:
-    """A URL for messages, without what may be secret in it."""
+    """Return a URL for messages, without what may be secret in it."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -69,13 +69,13 @@ def local_file(url: str, stack: ExitStack) -> Path:
 
 
 def kept_names(url: str) -> list[str]:
-    """The last names of a URL's path as names of a folder and a file."""
+    """Return the last names of a URL's path as names of a folder and a file."""
     names = [_UNSAFE.sub("_", name) for name in PurePosixPath(urlsplit(url).path).parts[-2:]]
     return [name for name in names if name.strip("._")] or ["profile"]
 
 
 def matching_urls(url: str) -> list[str]:
-    """The URLs that match a pattern, by name; a URL that is no pattern is returned as it is.
+    """Return the URLs that match a pattern, by name; a URL that is no pattern is returned as it is.
 
     Raises:
         ProfileNotFoundError: None does.
@@ -123,7 +123,7 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 
 def _http_options() -> dict[str, Any]:
-    """No limit of the whole time, which a large file needs, but one of silence."""
+    """Limit silence but not the whole time, which a large file needs."""
     from aiohttp import ClientTimeout  # noqa: PLC0415 - an extra
 
     timeout = ClientTimeout(total=None, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
@@ -131,7 +131,7 @@ def _http_options() -> dict[str, Any]:
 
 
 def _limited(folder: Path, url: str) -> Any:
-    """A listener of a download that ends it before the disk is full."""
+    """Return a listener of a download that ends it before the disk is full."""
     from fsspec.callbacks import Callback  # noqa: PLC0415 - an extra
 
     class Limited(Callback):  # type: ignore[misc, unused-ignore]
@@ -161,7 +161,7 @@ def _require_room(folder: Path, url: str, size: int) -> None:
 
 
 def _failed(url: str, error: Exception) -> DlprofError:
-    """The error of a download: its kind, and the status of a reply, nothing of its text."""
+    """Return the error of a download: its kind, and the status of a reply, nothing of its text."""
     status = getattr(error, "status", None)
     if isinstance(error, FileNotFoundError) or status == 404:
         return ProfileNotFoundError(say("There is no file at '{url}'.", url=shown_url(url)))

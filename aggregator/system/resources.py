@@ -71,7 +71,7 @@ def release_memory() -> None:
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Return the memory of processes that are still there. Unit: bytes; 0: unknown."""
+    """Return the memory of processes that are still there. Unit: bytes, or 0 if it is unknown."""
     total = 0
     for pid in pids:
         # It may end at any moment.

@@ -28,7 +28,7 @@ _ALLOWED_FUNCTIONS = frozenset(_FUNCTIONS.split())
 def authorize(
     action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
 ) -> int:
-    """SQLite's callback: whether a statement may do something. Allows SELECT only."""
+    """Answer SQLite whether a statement may do something: SELECT only."""
     if action not in _ALLOWED_ACTIONS:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_FUNCTION and str(second).lower() not in _ALLOWED_FUNCTIONS:

@@ -53,7 +53,7 @@ class _Server:
         }
 
     def answer(self, request: tuple[Any, ...]) -> Any:
-        """The answer to ``(name of an operation, argument ...)``."""
+        """Return the answer to ``(name of an operation, argument ...)``."""
         return self._operations[request[0]](*request[1:])
 
     @property
@@ -91,7 +91,7 @@ class _Server:
         self._opened().executemany(sql, rows)
 
     def _fetch(self, number: int, most: int = _BATCH_ROWS) -> tuple[list[Any], bool]:
-        """Some rows of a cursor, and whether there may be more."""
+        """Return some rows of a cursor, and whether there may be more."""
         rows: list[Any] = []
         size = 0
         cursor = self._cursors.get(number, iter(()))

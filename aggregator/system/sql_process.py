@@ -35,11 +35,11 @@ class NamedRow(tuple[Any, ...]):
     names: tuple[str, ...]
 
     def keys(self) -> list[str]:
-        """Names of the columns."""
+        """Return the names of the columns."""
         return list(self.names)
 
     def __getitem__(self, key: Any) -> Any:
-        """The value of a column, by its place or its name."""
+        """Return the value of a column, by its place or its name."""
         if not isinstance(key, str):
             return super().__getitem__(key)
         try:
@@ -77,7 +77,7 @@ class _Spares:
         self.forget()
 
     def forget(self) -> None:
-        """In a forked process: they are those of the parent."""
+        """Forget the parent's processes after a fork."""
         self._lock = threading.Lock()
         self._parents = getattr(self, "_children", [])
         self._children: list[_Child] = []
@@ -141,11 +141,11 @@ class SqlProcess:
 
     @property
     def pid(self) -> int:
-        """The process; 0: it has ended."""
+        """The process, or 0 if it has ended."""
         return 0 if self._child is None else self._child.process.pid
 
     def cpu_s(self) -> float:
-        """Processor time that the process has taken."""
+        """Return the processor time that the process has taken."""
         with suppress(OSError):
             stat = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()
             return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
@@ -170,7 +170,7 @@ class SqlProcess:
         self._ask("functions", function.__module__, function.__name__)
 
     def cursor(self) -> RemoteCursor:
-        """A cursor that has run nothing yet."""
+        """Return a cursor that has run nothing yet."""
         return RemoteCursor(self)
 
     def execute(self, sql: str, params: Mapping[str, Any] | Sequence[Any] = ()) -> RemoteCursor:
@@ -199,7 +199,7 @@ class SqlProcess:
             _SPARES.give(child)
 
     def __del__(self) -> None:
-        """A connection that was not closed ends its process."""
+        """Return a connection that was not closed ends its process."""
         child = self.__dict__.pop("_child", None)
         if child is not None:
             child.end()
@@ -249,12 +249,12 @@ class SqlProcess:
 
 
 def pid_of(connection: object) -> int:
-    """The process that runs the SQL of a connection."""
+    """Return the process that runs the SQL of a connection."""
     return connection.pid if isinstance(connection, SqlProcess) else os.getpid()
 
 
 def cpu_s_of(connection: object) -> float:
-    """Processor time of another process that runs the SQL of a connection."""
+    """Return the processor time of another process that runs the SQL of a connection."""
     return connection.cpu_s() if isinstance(connection, SqlProcess) else 0.0
 
 
@@ -280,11 +280,11 @@ class RemoteCursor:
         return self
 
     def __iter__(self) -> Self:
-        """Itself, as it has its rows once."""
+        """Return the itself, as it has its rows once."""
         return self
 
     def __next__(self) -> Any:
-        """The next row."""
+        """Return the next row."""
         row = next(self._rows, None)
         while row is None:
             if not self._has_more:
@@ -299,15 +299,15 @@ class RemoteCursor:
         return named
 
     def fetchone(self) -> Any:
-        """The next row; None: there is none."""
+        """Return the next row, or None if there is none."""
         return next(self, None)
 
     def fetchmany(self, size: int = 1) -> list[Any]:
-        """The next rows, at most ``size``."""
+        """Return the next rows, at most ``size``."""
         return list(islice(self, size))
 
     def fetchall(self) -> list[Any]:
-        """All rows that are left."""
+        """Return all rows that are left."""
         return list(self)
 
     def close(self) -> None:
@@ -329,7 +329,7 @@ _OTHER_ERRORS: Final = {error.__name__: error for error in (MemoryError, Overflo
 
 
 def _error(name: str, message: str, code: int) -> Exception:
-    """An error as the other process raised it."""
+    """Return an error as the other process raised it."""
     known = getattr(sqlite3, name, None) or _OTHER_ERRORS.get(name)
     if not (isinstance(known, type) and issubclass(known, Exception)):
         return sqlite3.DatabaseError(f"{name}: {message}")

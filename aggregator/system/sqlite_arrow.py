@@ -122,7 +122,7 @@ _BATCH_ROWS = adbc_driver_sqlite.StatementOptions.BATCH_ROWS.value
 
 
 def _checked(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Batches of a reader; what goes wrong on the way is an error of ADBC like any other."""
+    """Yield batches of a reader; what goes wrong on the way is an error of ADBC like any other."""
     while True:
         try:
             batch = reader.read_next_batch()

@@ -64,7 +64,7 @@ def connect_read_only(path: Path, timeout_s: float = 5.0) -> sqlite3.Connection:
 
 
 def connect_unread(path: Path, timeout_s: float) -> sqlite3.Connection:
-    """As ``connect_read_only``, but without limits on the schema, which is not read yet.
+    """Open as ``connect_read_only`` does, but without limits on the schema, which is not read yet.
 
     For a process that can be killed, and for who calls ``read_schema`` first.
     """
@@ -117,7 +117,7 @@ _BEYOND = "its schema is too large, or computes"
 
 
 def plain_tables(connection: sqlite3.Connection) -> frozenset[str]:
-    """Names of the tables in a file; to read them runs no SQL that the file holds.
+    """Return the names of the tables in a file; to read them runs no SQL that the file holds.
 
     What a row of the schema says about itself need not be so: its statement decides. SQLite refuses
     a file with two objects of one name.
@@ -175,7 +175,7 @@ def as_text(value: Any) -> str | None:
 
 
 def is_busy(text: str) -> bool:
-    """Whether an SQLite error's text says that another connection has the file locked.
+    """Return whether an SQLite error's text says that another connection has the file locked.
 
     The phrase as SQLite words it: names of tables and columns may hold its words.
     """
@@ -183,7 +183,7 @@ def is_busy(text: str) -> bool:
 
 
 def is_full(text: str) -> bool:
-    """Whether an SQLite error's text says that the disk is full or failed."""
+    """Return whether an SQLite error's text says that the disk is full or failed."""
     return any(phrase in text for phrase in _FULL)
 
 

@@ -36,13 +36,13 @@ _FOLDER: Final = re.compile(rf"dlprof(?:viewer|-[a-z]+)-{_OWNER}-\w+")
 
 
 def owner() -> str:
-    """This process, for the name of a temporary file."""
+    """Name this process in the name of a temporary file."""
     pid = os.getpid()
     return f"{_scope()}-{pid}-{_started(pid)}"
 
 
 def process_scope() -> str:
-    """Where process ids mean what they mean here: one boot of one machine, one namespace."""
+    """Return where process ids mean what they mean here: one boot of one machine, one namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
@@ -51,7 +51,7 @@ def process_scope() -> str:
 
 
 def temporary_name(path: Path, kind: str) -> Path:
-    """A temporary name of this process beside a file: ``.NAME.OWNER.KIND``."""
+    """Return a temporary name of this process beside a file: ``.NAME.OWNER.KIND``."""
     return path.with_name(f".{path.name}.{owner()}.{kind}")
 
 
@@ -223,7 +223,7 @@ def left_folders(folder: Path, infix: str) -> list[Path]:
 
 @contextmanager
 def temporary_folder(purpose: str) -> Iterator[Path]:
-    """A private folder in the machine's temporary folder; the end of the block removes it.
+    """Make a private folder in the machine's temporary folder; the end of the block removes it.
 
     Those that dead processes left are removed first.
     """
@@ -266,7 +266,7 @@ def _delete(path: Path, *, is_folder: bool) -> None:
 
 
 def _is_left(found: re.Match[str], changed_at: float) -> bool:
-    """Whether the owner is dead, or of another machine and has long been silent."""
+    """Return whether the owner is dead, or of another machine and has long been silent."""
     parts = found.groupdict()
     scope, pid, started = (
         str(parts[name] or parts.get(f"r_{name}")) for name in ("scope", "pid", "started")
@@ -283,7 +283,7 @@ def _scope() -> str:
 
 
 def _started(pid: int) -> int:
-    """When a process began, in ticks since boot; 0: no such process, or unknown."""
+    """Return when a process began, in ticks since boot; 0: no such process, or unknown."""
     try:
         words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

@@ -29,7 +29,7 @@ def read_count(text: str) -> int | None:
 
 
 def read_json(text: str) -> Any:
-    """Parse a JSON value; None: the text is not JSON."""
+    """Parse a JSON value, or None if the text is not JSON."""
     try:
         value = _DECODER.decode(text)
         suspect = "\\" in text or text.count("[") + text.count("{") > MAX_DEPTH
@@ -39,7 +39,7 @@ def read_json(text: str) -> Any:
 
 
 def read_literal(text: str) -> Any:
-    """Parse a Python literal to a JSON value, tuples as lists; None: it is not a literal."""
+    """Parse a Python literal to a JSON value, tuples as lists, or None if it is not a literal."""
     try:
         return _plain(ast.literal_eval(text))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -59,7 +59,7 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def _whole(digits: str) -> int | None:
-    """What no column of 64 bits holds counts nothing."""
+    """Replace what no column of 64 bits holds."""
     return _in_range(int(digits))
 
 
@@ -81,7 +81,7 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The value with nothing in it that JSON, UTF-8 or 64 bits cannot hold.
+    """Return the value with nothing in it that JSON, UTF-8 or 64 bits cannot hold.
 
     Raises:
         ValueError: It nests too deep.
@@ -96,7 +96,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _single(value: object) -> str | float | None:
-    """A single value; None for bytes, complex numbers and other types that JSON lacks."""
+    """Return a single value; None for bytes, complex numbers and other types that JSON lacks."""
     if isinstance(value, str):
         return _HALF_CHARACTER.sub("\ufffd", value)
     if isinstance(value, int):

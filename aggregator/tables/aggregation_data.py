@@ -49,11 +49,11 @@ class AggregationData:
     params: Mapping[str, str | int]
 
     def narrowed(self, params: Mapping[str, str | int]) -> AggregationData:
-        """The same aggregation with further parameters: an iteration, an op."""
+        """Return the same aggregation with further parameters: an iteration, an op."""
         return replace(self, params={**self.params, **params})
 
     def bind(self, spec: TableSpec) -> BoundTable:
-        """A table as this database can answer it."""
+        """Return a table as this database can answer it."""
         if spec.source.view in OWNER_VIEWS:
             provide_owners(self.database, int(self.params["aggr_id"]))
         if spec.source.view == EVENTS_VIEW:
@@ -61,13 +61,13 @@ class AggregationData:
         return resolve_columns(spec, self.database, self.params)
 
     def page(self, spec: TableSpec, query: ListQuery) -> Record:
-        """One page of a table, as the API replies it."""
+        """Return one page of a table, as the API replies it."""
         table = self.bind(spec)
         count, rows = read_counted_page(table, query, self.database)
         return list_reply(query, count, rows) | {"unknown": table.unknown}
 
     def top_ops(self) -> Record:
-        """The ops with the most GPU time, as one page."""
+        """Return the ops with the most GPU time, as one page."""
         query = parse_list_query(OPS, {"page_size": str(TOP_OPS)})
         table = self.bind(OPS)
         rows = read_page(table, query, self.database)
@@ -76,7 +76,7 @@ class AggregationData:
     def rows(
         self, spec: TableSpec, params: Mapping[str, str] | None = None, limit: int = -1
     ) -> list[Record]:
-        """All rows of a table, or at most ``limit`` of them.
+        """Return all rows of a table, or at most ``limit`` of them.
 
         ``params`` are ordering, search and filters, as in the query string of the API.
         """
@@ -84,7 +84,7 @@ class AggregationData:
         return list(iter_rows(self.bind(spec), query, self.database, limit=limit))
 
     def columns(self, spec: TableSpec) -> dict[str, Sequence[Any]]:
-        """A whole table by columns.
+        """Return a whole table by columns.
 
         Raises:
             DatabaseError: A value is missing in a column that is never null.
@@ -100,7 +100,7 @@ class AggregationData:
         return columns
 
     def read_object(self, spec: ObjectSpec) -> Record:
-        """An object; under ``unknown`` the reason of each field that is null."""
+        """Return an object; under ``unknown`` the reason of each field that is null."""
         values: Record = {}
         unknown: dict[str, str] = {}
         stored = [field for field in spec.fields if field.derived is None]
@@ -142,7 +142,7 @@ class AggregationData:
         )
 
     def _why_missing(self, field: Field) -> str:
-        """Why the database does not have a value; empty if it does."""
+        """Return why the database does not have a value; empty if it does."""
         if not self.database.has(field.view, field.column):
             return NOT_IN_DATABASE
         if field.measured and not self.database.is_measured(field.measured):
@@ -167,7 +167,7 @@ class AggregationData:
 
 
 def list_reply(query: ListQuery, count: int, results: list[Record]) -> Record:
-    """The shape of every list."""
+    """Return the shape of every list."""
     return {
         "count": count,
         "page": query.page,
@@ -178,7 +178,7 @@ def list_reply(query: ListQuery, count: int, results: list[Record]) -> Record:
 
 
 def _nest(values: Record) -> Record:
-    """Fields by name; a dot in a name makes a nested object."""
+    """Return the fields by name; a dot in a name makes a nested object."""
     reply: Record = {}
     for path, value in values.items():
         head, _, tail = path.partition(".")

@@ -15,7 +15,7 @@ from aggregator.tables.sql import read_columns
 def to_arrow(
     data: AggregationData, spec: TableSpec, params: Mapping[str, str] | None = None
 ) -> pa.Table:
-    """All rows of a table. A column that the database lacks is null in every row.
+    """Return all rows of a table. A column that the database lacks is null in every row.
 
     ``params`` are ordering, search and filters, as in the query string of the API.
     """

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def file_state(path: Path) -> Hashable:
-    """A value that changes whenever a file does; None: unknown."""
+    """Return a value that changes whenever a file does, or None if it is unknown."""
     try:
         found = path.stat()
     except OSError:
@@ -35,7 +35,7 @@ class QueryCache(Generic[Result]):
     def get(
         self, state: Hashable, sql: str, params: Mapping[str, Any], read: Callable[[], Result]
     ) -> Result:
-        """What was read of this state of the file before, or what is read now.
+        """Return what was read of this state of the file before, or what is read now.
 
         ``read`` asks the query; without a state it is asked anew.
         """

@@ -37,7 +37,7 @@ class Look:
 
 
 def _row(data: AggregationData, spec: ObjectSpec) -> dict[str, list[Any]]:
-    """An object as a table of one row."""
+    """Return an object as a table of one row."""
     return {name: [value] for name, value in data.read_object(spec).items() if name != "unknown"}
 
 
@@ -100,6 +100,6 @@ _drawn: QueryCache[Figure] = QueryCache(64)  # Each takes up to a megabyte.
 
 
 def draw(name: str, data: AggregationData, look: Look) -> Figure:
-    """A figure of ``FIGURES``; it is drawn again only if the file has changed."""
+    """Return a figure of ``FIGURES``; it is drawn again only if the file has changed."""
     key = f"{name} {look!r}"
     return _drawn.get(data.database.state, key, data.params, lambda: FIGURES[name](data, look))

@@ -123,7 +123,7 @@ def read_gpu_time(data: AggregationData, step: Mapping[str, Any] | None) -> dict
 
 
 def _ops(data: AggregationData) -> list[_Op]:
-    """Names, types and GPU times of the ops of an aggregation, longest first."""
+    """Return the names, types and GPU times of the ops of an aggregation, longest first."""
     sql = (
         "SELECT op_node_name, op_node_type, gpu_time, name_grade FROM view_op_nodes"
         " WHERE aggr_id = :aggr_id AND domain_name = :domain AND gpu_time > 0"
@@ -161,7 +161,7 @@ def _is_stray(name: str, kind: str) -> bool:
 
 
 def _module_of(name: str) -> str:
-    """The path of an op without the op itself; empty: it is in no module."""
+    """Return the path of an op without the op itself, or an empty text if it is in no module."""
     return name.rpartition("/")[0].strip("/")
 
 

@@ -54,7 +54,7 @@ class GpuTime:
 
 
 def split_step(usage: Mapping[str, Any], prefix: str = "") -> GpuTime | None:
-    """Split a mean step; None: it is unknown, or no work of a GPU was recorded in it.
+    """Split a mean step, or None if it is unknown, or no work of a GPU was recorded in it.
 
     Args:
         usage: Shares ``<part>_pct``; what was not measured is in none.

@@ -68,7 +68,7 @@ def _at(values: Any, path: str) -> Any:
 def _figure(
     name: str, description: str, value: float | None, labels: Mapping[str, str]
 ) -> list[KeyFigure]:
-    """The figure in base units; nothing if it is unknown."""
+    """Return the figure in base units; nothing if it is unknown."""
     if value is None:
         return []
     for end, (base_end, unit, factor) in _UNITS.items():

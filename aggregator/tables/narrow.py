@@ -36,13 +36,13 @@ class NarrowTable:
     params: Params
 
     def count(self, query: ListQuery, database: Queryable) -> int:
-        """Rows that pass the filters."""
+        """Return the rows that pass the filters."""
         where, params = self._where(query)
         sql = f"SELECT COUNT(*) FROM {self._from()} WHERE {where}"  # noqa: S608
         return database.count(sql, params)
 
     def page(self, query: ListQuery, database: Queryable) -> Sequence[int]:
-        """Ids of the rows of a page, in order."""
+        """Return ids of the rows of a page, in order."""
         count = self.count(query, database)
         offset = (query.page - 1) * query.page_size
         length = min(query.page_size, count - offset)
@@ -56,7 +56,7 @@ class NarrowTable:
         return self._read(query, database, length, behind, backwards=True)[::-1]
 
     def in_order(self, query: ListQuery, database: Queryable) -> Sequence[int]:
-        """Ids of all rows that pass the filters, in order."""
+        """Return ids of all rows that pass the filters, in order."""
         sql, params = self._ids(query, backwards=False)
         read = database.iter_rows
         return _orders.get(
@@ -102,7 +102,7 @@ class NarrowTable:
         return " AND ".join(conditions), params
 
     def _found(self) -> str:
-        """Rows in which a text column contains the text searched for."""
+        """Return the rows in which a text column contains the text searched for."""
         by_alias: dict[str, list[str]] = {}
         for column in self.columns.values():
             if column.is_searched:
@@ -113,7 +113,7 @@ class NarrowTable:
         return f"({' OR '.join(found) or '0'})"
 
     def _of_rows(self, alias: str, condition: str) -> str:
-        """A condition on a part as one on the rows that refer to it."""
+        """Return a condition on a part as one on the rows that refer to it."""
         part = self._part(alias)
         if part is None:
             return f"({condition})"
@@ -166,7 +166,7 @@ def _direction(*, descending: bool) -> str:
 
 
 def condition_sql(condition: Filter, prefix: str, params: Bindings) -> str:
-    """A filter as SQL: compares its column's expression.
+    """Return a filter as SQL: compares its column's expression.
 
     ``params`` gets its values, under names that begin with ``prefix``.
     """

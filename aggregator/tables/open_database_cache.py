@@ -38,14 +38,14 @@ class _Idle:
         self.forget()
 
     def forget(self) -> None:
-        """In a forked process: the connections are those of the parent, and must not be closed."""
+        """Forget the parent's connections after a fork; they must not be closed."""
         self._lock = threading.Lock()
         self._parents = getattr(self, "_idle", [])
         self._idle: list[tuple[float, Snapshot]] = []
         self._timer: threading.Timer | None = None
 
     def take(self, path: Path) -> Snapshot | None:
-        """One of a file that has not changed since it was opened."""
+        """Return one of a file that has not changed since it was opened."""
         state = _state(path)
         with self._lock:
             for place, (_, snapshot) in enumerate(self._idle):
@@ -125,7 +125,7 @@ _thread = threading.local()
 
 
 def read_by_thread() -> list[Path]:
-    """The files of which this thread has snapshots."""
+    """Return the files of which this thread has snapshots."""
     found: list[Path] = _thread.__dict__.setdefault("read", [])
     return found
 
@@ -143,7 +143,7 @@ def give_back(snapshot: Snapshot) -> None:
 
 
 def begin_reading(connection: sqlite3.Connection) -> None:
-    """All that is read until the end of the transaction is of one state."""
+    """Return all that is read until the end of the transaction is of one state."""
     if not connection.in_transaction:
         connection.execute("BEGIN")
     # The lock is taken by the first read, not by BEGIN.

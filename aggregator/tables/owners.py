@@ -43,7 +43,7 @@ def provide_owners(database: ProfileDatabase, aggr: int) -> None:
 
 
 def _owners(database: ProfileDatabase, aggr: int) -> Table:
-    """The rows of ``owners``; kept while the file stays as it is."""
+    """Return the rows of ``owners``; kept while the file stays as it is."""
     key = None if database.state is None else (database.state, aggr)
     with _LOCK:
         if key in _KEPT:
@@ -65,7 +65,7 @@ def _owners(database: ProfileDatabase, aggr: int) -> Table:
 
 @cache
 def _statements() -> tuple[str, ...]:
-    """The table and the views as those of a connection."""
+    """Return the table and the views as those of a connection."""
     table = re.search(r"CREATE TABLE owners \(.*?\) WITHOUT ROWID;", schema_sql(), re.DOTALL)
     views = (re.search(rf"CREATE VIEW {view} AS.*?;", views_sql(), re.DOTALL) for view in VIEWS)
     return tuple(

@@ -218,7 +218,7 @@ def _boolean(name: str, raw: str) -> int:
 
 
 def _number(name: str, raw: str) -> int | float:
-    """An integer stays one: a float would lose the last digits of a time in nanoseconds."""
+    """Keep an integer one: a float would lose the last digits of a time in nanoseconds."""
     try:
         value: int | float = int(raw)
     except ValueError:

@@ -112,7 +112,7 @@ def _groups(spec: TableSpec, columns: Mapping[str, Column]) -> Groups | None:
 
 
 def _of_groups(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns as the filters and the order of groups read them."""
+    """Return the columns as the filters and the order of groups read them."""
     return {
         name: column if column.sql == _UNKNOWN else replace(column, sql=f'{_GROUP}."{name}"')
         for name, column in columns.items()
@@ -120,7 +120,7 @@ def _of_groups(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 
 def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
-    """Rows that pass the filters."""
+    """Return the rows that pass the filters."""
     if table.is_absent:
         return 0
     if table.narrow is not None:
@@ -134,7 +134,7 @@ def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
 def read_counted_page(
     table: BoundTable, query: ListQuery, database: Queryable
 ) -> tuple[int, list[Record]]:
-    """How many rows pass the filters, and those of the page asked for."""
+    """Return how many rows pass the filters, and those of the page asked for."""
     if table.is_absent or not (table.groups or table.spec.source.is_summed):
         return count_rows(table, query, database), read_page(table, query, database)
     offset = (query.page - 1) * query.page_size
@@ -148,7 +148,7 @@ def read_counted_page(
 
 
 def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[Record]:
-    """The rows of the page asked for."""
+    """Return the rows of the page asked for."""
     if table.narrow is not None:
         return _read_rows(table, table.narrow.page(query, database), database)
     offset = (query.page - 1) * query.page_size
@@ -156,7 +156,7 @@ def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[
 
 
 def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> list[Record]:
-    """The rows of some row ids, in the order of these."""
+    """Return the rows of some row ids, in the order of these."""
     if not ids:
         return []
     row_id = table.spec.row_id
@@ -172,7 +172,7 @@ def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> li
 def iter_rows(
     table: BoundTable, query: ListQuery, database: Queryable, *, limit: int = -1, offset: int = 0
 ) -> Iterator[Record]:
-    """Rows that pass the filters, in order; ``limit`` -1 means all of them."""
+    """Yield the rows that pass the filters, in order; ``limit`` -1 means all of them."""
     if table.is_absent:
         return
     for row in _rows(table, query, database, limit=limit, offset=offset):
@@ -180,7 +180,7 @@ def iter_rows(
 
 
 def iter_all(table: BoundTable, query: ListQuery, database: ProfileDatabase) -> Iterator[Record]:
-    """All rows that pass the filters, in order, however many; a writer can commit in between.
+    """Yield all rows that pass the filters, in order, however many; a writer can commit in between.
 
     The rows of an aggregation never change. One that was deleted meanwhile is an error.
 
@@ -224,7 +224,7 @@ def _rows(
 def read_columns(
     table: BoundTable, query: ListQuery, database: Queryable
 ) -> dict[str, Sequence[Any]]:
-    """All rows that pass the filters, in order, by columns: no object is made for a row."""
+    """Return all rows that pass the filters, in order, by columns: no object is made for a row."""
     rows = () if table.is_absent else _rows(table, query, database, limit=-1, offset=0)
     values: Iterable[Sequence[Any]] = zip(*rows, strict=True)
     by_name = dict(zip(table.columns, values, strict=False))
@@ -240,7 +240,7 @@ def read_columns(
 def distinct_values(
     table: BoundTable, query: ListQuery, column: Column, database: Queryable, limit: int
 ) -> list[Row]:
-    """Values of a column and how many rows have each, commonest first."""
+    """Return the values of a column and how many rows have each, commonest first."""
     if table.is_absent:
         return []
     source, params = _from_where(table, query)
@@ -251,7 +251,7 @@ def distinct_values(
 
 
 def to_record(table: BoundTable, row: Row) -> Record:
-    """A row as the API shows it: each value is of its column's kind."""
+    """Return a row as the API shows it: each value is of its column's kind."""
     record: Record = {
         name: value if type(value) in plain else _converted(column, value)
         for (name, column, plain), value in zip(table.plain_types, row, strict=True)
@@ -342,7 +342,7 @@ def _from(source: Source, database: Queryable) -> str:
 
 
 def _joined(join: Join) -> str:
-    """What is joined: the view, or a copy of it, for which SQLite makes an index.
+    """Return what is joined: the view, or a copy of it, for which SQLite makes an index.
 
     It makes one where it expects many rows: of an equality it expects ten, so the plus hides it.
     """
@@ -378,7 +378,7 @@ def _conditions(table: BoundTable, query: ListQuery, stem: str, params: Bindings
 
 
 def _followed(table: BoundTable, query: ListQuery, params: Bindings) -> Iterator[str]:
-    """Conditions that the rows belong to chosen ones of other tables."""
+    """Yield the conditions that the rows belong to chosen ones of other tables."""
     for among in table.spec.among:
         if (followed := query.among.get(among.parameter)) is not None:
             other = table.among[among.parameter]
@@ -386,7 +386,7 @@ def _followed(table: BoundTable, query: ListQuery, params: Bindings) -> Iterator
 
 
 def _among(among: RowsOfOtherTable, other: BoundTable, query: ListQuery, params: Bindings) -> str:
-    """The condition that a row belongs to those of another table that pass its filters."""
+    """Return the condition that a row belongs to those of another table that pass its filters."""
     if other.is_absent:
         return "0"
     source, more = _from_where(other, query, f"_{among.parameter}_")

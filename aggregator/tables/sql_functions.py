@@ -32,7 +32,7 @@ def program_line(stack_trace: object) -> str | None:
 
 
 def is_communication(kernel_name: object) -> bool:
-    """Whether a kernel moves data between GPUs, by its name."""
+    """Return whether a kernel moves data between GPUs, by its name."""
     return isinstance(kernel_name, str) and kernel_traits(kernel_name).is_communication
 
 

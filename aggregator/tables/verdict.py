@@ -46,7 +46,7 @@ class Verdict(Struct, kw_only=True):
 
 
 def read_verdict(data: AggregationData) -> Verdict:
-    """The verdict; ``unknown`` with the reason as its sentence where nothing is clear."""
+    """Return the verdict; ``unknown`` with the reason as its sentence where nothing is clear."""
     summary = data.read_object(PERFORMANCE_SUMMARY)
     profiled = Symptoms(
         shares=_shares(data.read_object(RESOURCE_USAGE)),
@@ -75,7 +75,7 @@ def read_verdict(data: AggregationData) -> Verdict:
 
 
 def _steps(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Times and number of the steps; of iterations where the database is too old to have steps."""
+    """Return times and number of the steps, or of iterations where the database has no steps."""
     if summary["loop_steps"] is None:
         mean, typical = summary["iter_avg_ns"], summary["iter_median_ns"]
         found = {"mean_ns": mean, "median_ns": typical, "step_ns": typical}
@@ -85,7 +85,7 @@ def _steps(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pace(data: AggregationData) -> str | None:
-    """That the steps are the CPU's, where the GPU cannot have done in them what they launched."""
+    """Say that the steps are the CPU's, where the GPU cannot have done what they launched."""
     view, where = "view_iterations_profiled", "aggr_id = :aggr_id AND domain_name = :domain"
     launched = data.read_object(KERNEL_SUMMARY)["all"]["gpu_time_ns"]
     if launched is None or not data.database.has(view, "duration"):
@@ -106,7 +106,7 @@ def _pace(data: AggregationData) -> str | None:
 
 
 def _without_profiling(profiled: Symptoms, summary: Mapping[str, Any]) -> Symptoms | None:
-    """The same of the corrected step; None: it is unknown.
+    """Return the same of the corrected step, or None if it is unknown.
 
     What the GPU does takes as long as before, of a shorter step.
     """
@@ -145,7 +145,7 @@ def _without_profiling(profiled: Symptoms, summary: Mapping[str, Any]) -> Sympto
 
 
 def _shares(usage: Mapping[str, Any]) -> StepShares | None:
-    """None where the database lacks a part. Input and I/O that were not measured are idle time."""
+    """Return None where a part is missing. Input and I/O that were not measured are idle time."""
     if any(usage[name] is None for name in _NEEDED):
         return None
     communication = usage["communication_pct"] or 0.0
@@ -160,13 +160,13 @@ def _shares(usage: Mapping[str, Any]) -> StepShares | None:
 
 
 def _has_bare(summary: Mapping[str, Any]) -> bool:
-    """Whether the step without profiling was measured or given."""
+    """Return whether the step without profiling was measured or given."""
     names = ("bare_step_ns", "corrected_step_ns", "given_step_ns")
     return any(summary[name] is not None for name in names)
 
 
 def _first(data: AggregationData) -> FirstFinding | None:
-    """The finding at the head of the list; None: there is none."""
+    """Return the finding at the head of the list, or None if there is none."""
     row = next(iter(data.rows(ADVICE, {"status__in": "found"})), None)
     if row is None:
         return None
@@ -200,7 +200,7 @@ _PATH = {
 
 
 def _path(data: AggregationData) -> PathShares | None:
-    """None where the steps were not replayed."""
+    """Return None where the steps were not replayed."""
     if not data.database.has(_PATH_VIEW):
         return None
     rows = data.database.rows(

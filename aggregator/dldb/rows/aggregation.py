@@ -32,7 +32,7 @@ LONG_ITERATION = 20_000
 
 
 def _request_key(request: AggregationRequest) -> str:
-    """One text per distinct request."""
+    """Return one text per distinct request."""
     asked: list[object] = [request.key_node, request.iter_start, request.iter_stop]
     if request.bare_step_ns:
         return json.dumps([*asked, request.gpu_peaks, request.phase, request.bare_step_ns])
@@ -172,7 +172,7 @@ def _iterations(rollup: Rollup, aggr: int) -> Table:
 
 
 def _long_iterations(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
-    """Sums of the ops in long iterations, which would take long to sum in a request."""
+    """Return the sums of the ops in long iterations, which would take long to sum in a request."""
     bounds, window = rollup.times.kernel_bounds, rollup.window
     long = np.flatnonzero(np.diff(bounds) > LONG_ITERATION)
     ranges = [(number, slice(bounds[number], bounds[number + 1])) for number in long.tolist()]
@@ -191,7 +191,7 @@ def _long_iterations(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
 
 
 def _op_sums(data: RollupInput, rows: slice) -> dict[str, Int64]:
-    """Kernels and their time by op, of neighboring rows of kernels."""
+    """Return the kernels and their time by op, of neighboring rows of kernels."""
     pair, duration = data.kernels.op_kernel[rows], data.kernels.duration_ns[rows]
     op, uses_tc = data.op_kernels.op[pair], data.op_kernels.uses_tc[pair]
     count = len(data.ops.op_ids)
@@ -211,7 +211,7 @@ def _op_sums(data: RollupInput, rows: slice) -> dict[str, Int64]:
 
 
 def _used_gpu(connection: sqlite3.Connection) -> bool:
-    """Whether the program used a GPU: it called CUDA, or took memory of one."""
+    """Return whether the program used a GPU: it called CUDA, or took memory of one."""
     query = (
         "SELECT EXISTS (SELECT 1 FROM api_calls)"
         " OR EXISTS (SELECT 1 FROM devices WHERE memory_used_bytes > memory_before_bytes)"

@@ -95,7 +95,7 @@ def read_corrected(
 
 
 def _has_slower(connection: sqlite3.Connection) -> bool:
-    """Whether the table has the column, which earlier versions lack."""
+    """Return whether the table has the column, which earlier versions lack."""
     query = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
     row = connection.execute(query, (_TABLE,)).fetchone()
     return row is not None and " slower " in str(row[0])

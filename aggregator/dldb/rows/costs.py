@@ -12,7 +12,7 @@ from aggregator.profile.arrays import Int32
 
 
 def cost_tables(costs: InstanceCosts) -> Iterator[Table]:
-    """The units, and the costs that are made of them."""
+    """Yield the units, and the costs that are made of them."""
     units = costs.units
     yield Table(
         "cost_units",
@@ -32,7 +32,7 @@ def cost_tables(costs: InstanceCosts) -> Iterator[Table]:
 
 
 def cost_numbers(costs: InstanceCosts, count: int) -> Int32:
-    """Cost of each of the instances; 0: it ran nothing on a GPU."""
+    """Return the cost of each of the instances, or 0 if it ran nothing on a GPU."""
     if not len(costs.of_instance):
         return np.zeros(count, dtype=np.int32)
     return np.maximum(costs.of_instance, -1).astype(np.int32) + np.int32(1)

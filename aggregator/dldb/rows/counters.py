@@ -11,7 +11,7 @@ from aggregator.profile.profile import Counter
 
 
 def counter_tables(counters: Sequence[Counter]) -> Iterator[Table]:
-    """The counters of a profile, and their samples in order of time."""
+    """Yield the counters of a profile, and their samples in order of time."""
     if not counters:
         return
     columns = {

@@ -13,7 +13,7 @@ from aggregator.profile.arrays import Int64
 
 
 def domain_tables(data: ImportedProfile) -> Iterator[Table]:
-    """Instances of custom domains and what they cover, behind those of the default domain."""
+    """Yield instances of custom domains and what they cover, behind those of the default domain."""
     first_instance = len(data.work.instances) + 1
     for number, domain in enumerate(data.domains):
         yield _instances(data, number, domain, first_instance)
@@ -43,7 +43,7 @@ def _instances(data: ImportedProfile, number: int, domain: DomainWork, first: in
 
 
 def _kernels(data: ImportedProfile, number: int, domain: DomainWork, first: int) -> Table:
-    """Own kernels carry their (op, kernel) pair; those by time are not in the standard views."""
+    """Return the kernels of a domain; those found by time are not in the standard views."""
     rank = inverse_order(data.kernel_order)
     position = rank[domain.kernels.row]
     order = np.lexsort((position, domain.kernels.by_time))
@@ -88,7 +88,7 @@ def _joined(domain: DomainWork, name: str) -> Int64:
 
 
 def graph_launches(data: ImportedProfile) -> Table:
-    """CUDA graphs that were recorded as a whole."""
+    """Return the CUDA graphs that were recorded as a whole."""
     graphs = data.work.graphs
     order = graphs.launch_order()
     work = graphs.work

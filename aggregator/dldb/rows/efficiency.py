@@ -149,7 +149,7 @@ those of all ops takes the product of their numbers."""
 
 
 def _columns(sums: dict[str, Int64]) -> dict[str, Any]:
-    """Sums that nothing entered are unknown."""
+    """Return the sums that nothing entered are unknown."""
     columns: dict[str, Any] = {name: sums[name] for name in _KEPT}
     for name, counter in _NULLABLE.items():
         pairs = zip(sums[name].tolist(), sums[counter].tolist(), strict=True)
@@ -175,7 +175,7 @@ def _tables(
 
 
 def _model_table(connection: sqlite3.Connection, aggr: int, found: Efficiency) -> Table:
-    """Model FLOPs utilization: matrix work at its peak, over wall time and GPUs used."""
+    """Return the model FLOPs utilization: matrix work at its peak, over wall time and GPUs used."""
     wall = connection.execute(
         "SELECT wall_time FROM model_metrics WHERE aggr = ? AND domain = 1", (aggr,)
     ).fetchone()

@@ -23,7 +23,7 @@ NO_OPS = say("Simple mode: the profile has no framework ranges, or they were not
 
 @cache
 def engine_version() -> str:
-    """Version of the installed distribution."""
+    """Return the version of the installed distribution."""
     from importlib import metadata  # noqa: PLC0415 - slow, and an import needs it while it writes
 
     try:
@@ -33,7 +33,7 @@ def engine_version() -> str:
 
 
 def framework_name(data: ImportedProfile) -> str:
-    """Framework as recorded, else that of the mode; plain exports hold no versions."""
+    """Return the framework as recorded, else that of the mode; plain exports hold no versions."""
     if data.profile.system.framework:
         return data.profile.system.framework
     framework = framework_of(Mode(data.mode))
@@ -41,7 +41,7 @@ def framework_name(data: ImportedProfile) -> str:
 
 
 def metadata_tables(data: ImportedProfile, options: ImportOptions) -> list[Table]:
-    """Rows for ``dldb_meta`` and ``system_config``."""
+    """Return the rows for ``dldb_meta`` and ``system_config``."""
     values = _meta(data, options)
     if isinstance(data.profile, RecordedProfile):
         values |= conversion_notes(options.source, data.profile.recorded.version)
@@ -91,7 +91,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
 
 
 def _recorded(part: RecordedPart) -> dict[str, str]:
-    """What of the run was recorded; an empty text is unknown, or the whole run."""
+    """Return what of the run was recorded; an empty text is unknown, or the whole run."""
     values = {
         "recorded_windows": len(part.gaps_ns) + 1 if len(part.start_ns) else None,
         "recorded_ns": part.recorded_ns if len(part.start_ns) else None,
@@ -104,7 +104,7 @@ def _recorded(part: RecordedPart) -> dict[str, str]:
 
 
 def _reference(found: StepReference) -> dict[str, str]:
-    """What a step takes without profiling; an empty text is unknown."""
+    """Return what a step takes without profiling; an empty text is unknown."""
     values = {
         "bare_steps": found.bare.steps,
         "bare_step_ns": found.bare.median_ns,

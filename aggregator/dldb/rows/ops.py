@@ -90,14 +90,14 @@ def _evidence_of(op: Op, mode: str) -> tuple[str, str]:
 
 
 def _tc_support_status(op: Op) -> int:
-    """DLProf's code for what an op can do with Tensor Cores."""
+    """Return DLProf's code for what an op can do with Tensor Cores."""
     if op.origin is Origin.STRAY:
         return TC_UNASSOCIATED
     return TC_ELIGIBLE if op.tc_eligible else TC_NOT_ELIGIBLE
 
 
 def op_table(data: ImportedProfile) -> Table:
-    """The ops of all domains."""
+    """Return the ops of all domains."""
     ops = data.all_ops()
     recorded = recorded_shapes(data)
     fits = tensor_core_fits(data, recorded)

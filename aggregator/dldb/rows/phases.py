@@ -10,7 +10,7 @@ from aggregator.profile.arrays import Int64
 
 
 def phase_ranges(phases: PhaseColumns) -> Table:
-    """The ranges of phases of a profile."""
+    """Return the ranges of phases of a profile."""
     return Table(
         "phase_ranges",
         {
@@ -26,7 +26,7 @@ def phase_ranges(phases: PhaseColumns) -> Table:
 
 
 def iteration_phases(phases: IterationPhases, aggr: int) -> Table:
-    """Phases of the iterations that have one."""
+    """Return the phases of the iterations that have one."""
     number = np.flatnonzero(phases.name >= 0)
     return Table(
         "iteration_phases",

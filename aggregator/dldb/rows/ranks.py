@@ -25,7 +25,7 @@ SAME_CLOCK, START_TIMES, COLLECTIVES, NOTHING = (
 
 
 def rank_table(data: ImportedProfile) -> Table:
-    """Ranks in the order in which their ops are named; those without ops come last."""
+    """Return the ranks in the order in which their ops are named; those without ops come last."""
     profile = data.profile
     devices = main_devices(profile)
     with_ops = {
@@ -57,7 +57,7 @@ def rank_table(data: ImportedProfile) -> Table:
 
 
 def call_table(data: ImportedProfile) -> Table:
-    """Calls of collectives by kernel."""
+    """Return the calls of collectives by kernel."""
     calls = data.profile.collective_calls
     kernels = (inverse_order(data.kernel_order) + 1)[calls.kernel]
     order = np.argsort(kernels)
@@ -65,7 +65,7 @@ def call_table(data: ImportedProfile) -> Table:
 
 
 def message_table(data: ImportedProfile) -> Table:
-    """Sizes of collectives by kernel."""
+    """Return the sizes of collectives by kernel."""
     row_of = inverse_order(data.kernel_order) + 1
     messages = data.messages
     kernels = row_of[messages.kernel]

@@ -37,7 +37,7 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
 
 
 def replay_tables(aggr: int, profile: ReplayedProfile, scale: StepScale) -> tuple[Table, Table]:
-    """The rows of ``TABLES``."""
+    """Return the rows of ``TABLES``."""
     return _path(aggr, profile, scale), _sensitivity(aggr, profile)
 
 

@@ -20,7 +20,7 @@ from aggregator.system.untrusted_json import read_object
 
 
 def shape_texts(data: ImportedProfile) -> tuple[Int32, Table]:
-    """Distinct shape texts, and the row of each instance; 0: none.
+    """Return the distinct shape texts, and the row of each instance, or 0 if there is none.
 
     PyTorch's own ``sizes`` are JSON already; a dictionary marker's are computed from its arguments.
     """
@@ -63,19 +63,19 @@ def _module_codes(data: ImportedProfile) -> tuple[Int64, int]:
 
 
 def _module_parameters(data: ImportedProfile, instance: int) -> dict[str, Any] | None:
-    """Parameters recorded by the module around an instance; None: none."""
+    """Return the parameters recorded by the module around an instance, or None if there is none."""
     text = data.meaning.module_texts.get(int(data.work.instances.marker[instance]))
     return (read_object(text.parameters) or None) if text else None
 
 
 def _arguments(data: ImportedProfile, shapes: int) -> dict[str, Any]:
-    """Parameters that were recorded beside sizes; empty: none."""
+    """Return the parameters that were recorded beside sizes, or an empty text if there is none."""
     recorded = data.profile.shape_parameters
     return read_object(recorded[shapes]) if 0 <= shapes < len(recorded) else {}
 
 
 def _completed_shapes(shapes: Int32, op: Int32, num_ops: int) -> Int32:
-    """Shapes of executions that recorded none: the op's own, where all others had the same.
+    """Return shapes of executions that recorded none: the op's own, where all others had the same.
 
     The markers write shapes in the first steps only: it is what costs the most time.
     """
@@ -105,7 +105,7 @@ def _shape_row(data: ImportedProfile, instance: int, shapes: int) -> tuple[str, 
 
 
 def _output(op_type: str, recorded: str, parameters: dict[str, Any] | None) -> str:
-    """Output shape as JSON; empty: not known."""
+    """Return the output shape as JSON, or an empty text if it is unknown."""
     sizes = sizes_of(recorded)
     found = output_shape(op_type, sizes, parameters)
     if found is None and "pool" in op_type and parameters:
@@ -140,7 +140,7 @@ def recorded_shapes(data: ImportedProfile) -> list[tuple[str, str]]:
 
 
 def tensor_core_fits(data: ImportedProfile, recorded: list[tuple[str, str]]) -> list[Eligibility]:
-    """Our own judgment of every op, from its kernels and its first call's shapes."""
+    """Judge every op by its kernels and its first call's shapes."""
     known = [device.compute_capability for device in data.profile.devices]
     capability = next((value for value in known if value is not None), None)
     ops = data.all_ops()
@@ -157,7 +157,7 @@ def tensor_core_fits(data: ImportedProfile, recorded: list[tuple[str, str]]) -> 
 
 
 def _kinds_of_kernels(data: ImportedProfile) -> Int64:
-    """``Ran`` of each distinct kernel."""
+    """Return ``Ran`` of each distinct kernel."""
     names, strings = data.kernel_names, data.profile.strings
     traits = [kernel_traits(strings[code]) for code in names.long.tolist()]
     may = np.array([trait.may_multiply for trait in traits], dtype=bool)

@@ -111,7 +111,7 @@ def step_tables(
 
 
 def _inside(loop: _Loop, window: Window) -> Bool:
-    """Which steps the aggregation covers and count for the typical one."""
+    """Return which steps the aggregation covers and count for the typical one."""
     covered: Bool = np.isin(loop.number, window.numbers)
     typical: Bool = covered & loop.steps.is_typical
     return typical if typical.any() else covered
@@ -196,7 +196,7 @@ def _find_loop(
 
 
 def _joined(found: list[Cycles]) -> Cycles | None:
-    """The turns of all ranks, or of the one that worked most if their numbers differ."""
+    """Return the turns of all ranks, or of the one that worked most if their numbers differ."""
     if len(found) < 2:
         return found[0] if found else None
     return join_ranks(found) or max(found, key=lambda item: int(item.work.sum()))
@@ -211,7 +211,7 @@ def _candidates(connection: sqlite3.Connection) -> list[_Candidate]:
 
 
 def _owner(candidates: list[_Candidate], key_node: str, *, is_default: bool) -> tuple[str, Marks]:
-    """The range whose instances say where steps begin and end; empty: the key node's own."""
+    """Return the range whose instances say where steps begin and end; empty: the key node's own."""
     named = [row for row in candidates if key_node in (row.key_node, row.name)]
     is_chosen = is_default or any(row.is_chosen for row in named)
     chosen = [row for row in candidates if row.is_chosen] if is_chosen else named
@@ -228,7 +228,7 @@ def _owner(candidates: list[_Candidate], key_node: str, *, is_default: bool) -> 
 def _instances(
     data: RollupInput, window: Window, owner_marks: tuple[str, Marks], loaders: Sequence[str]
 ) -> Iterator[tuple[int, Instances]]:
-    """Instances of the owner, or of the key node, in each process."""
+    """Yield the instances of the owner, or of the key node, in each process."""
     ranges, key_node = data.ranges, window.key_node
     owner, marks = owner_marks
     for process, stops in zip(key_node.processes, key_node.stops_ns, strict=True):
@@ -253,7 +253,7 @@ def _instances(
 
 
 def _fetches(data: RollupInput, process: int, loaders: Sequence[str]) -> Int64:
-    """Ends of the calls that take a batch from a data loader in a process."""
+    """Return the ends of the calls that take a batch from a data loader in a process."""
     ranges = data.ranges
     codes = [row for row, name in enumerate(ranges.names) if name in loaders]
     rows = np.isin(ranges.name, codes) & (ranges.process == process)
@@ -261,7 +261,7 @@ def _fetches(data: RollupInput, process: int, loaders: Sequence[str]) -> Int64:
 
 
 def _is_fetched_once(fetches_ns: Int64, updates_ns: Int64) -> bool:
-    """Whether each update has a batch of its own, and few batches have no update."""
+    """Return whether each update has a batch of its own, and few batches have no update."""
     if not len(fetches_ns) or not len(updates_ns):
         return False
     own = np.searchsorted(fetches_ns, updates_ns) - 1
@@ -290,7 +290,7 @@ _UPDATE: Final = "Optimizer.step#"
 
 
 def _is_after(name: str, end_ns: Int64, updates_ns: Int64) -> bool:
-    """Whether clearing the gradients ends a step: the first update comes before it."""
+    """Return whether clearing the gradients ends a step: the first update comes before it."""
     is_clearing = "zero_grad" in name
     return is_clearing and bool(len(updates_ns)) and int(updates_ns[0]) <= int(end_ns[0])
 
@@ -323,7 +323,7 @@ def _of_process(work: _Work, process: int) -> Launched:
 def _of_kernels(
     connection: sqlite3.Connection, store: EventStore, data: RollupInput
 ) -> _Loop | None:
-    """The loop that launches the same kernels again and again; None: there is none.
+    """Return the loop that launches the same kernels again and again, or None if there is none.
 
     Only of programs without any range: where ranges name parts of a pass, kernels that are repeated
     are parts, too.

@@ -70,13 +70,13 @@ class DeviceMemory:
         return None if time_ns < 0 else time_ns
 
     def bytes_by_kind(self, alive: Bool) -> dict[str, int]:
-        """Bytes of some allocations by kind, all kinds that occur, the largest first."""
+        """Return the bytes of some allocations by kind, all kinds that occur, the largest first."""
         sums = np.zeros(len(KIND_NAMES), dtype=np.int64)
         np.add.at(sums, self.whose.kind[alive], self.rows.size[alive])
         return named_kinds(sums)
 
     def bytes_at(self, events: Int64) -> Int64:
-        """Bytes by kind after each of some events in order; shape (events, kinds)."""
+        """Return the bytes by kind after each of some events in order; shape (events, kinds)."""
         begin = np.searchsorted(events, self.rows.alloc_event)
         free = np.where(self.rows.free_event == NEVER, self.num_events, self.rows.free_event)
         end = np.searchsorted(events, free)
@@ -86,7 +86,7 @@ class DeviceMemory:
         return np.cumsum(found[:-1], axis=0)
 
     def evidence(self, alive: Bool) -> dict[str, str]:
-        """Why some allocations have their kind, by kind: the reason of most bytes."""
+        """Return why some allocations have their kind, by kind: the reason of most bytes."""
         whose, found = self.whose, {}
         for kind, name in enumerate(KIND_NAMES):
             own = alive & (whose.kind == kind)
@@ -96,13 +96,13 @@ class DeviceMemory:
         return found
 
     def bytes_by_phase(self, alive: Bool) -> dict[str, int]:
-        """Bytes of some allocations by the phase that allocated them."""
+        """Return the bytes of some allocations by the phase that allocated them."""
         sums = np.zeros(len(PHASE_NAMES), dtype=np.int64)
         np.add.at(sums, self.whose.phase[alive], self.rows.size[alive])
         return {name: int(size) for name, size in zip(PHASE_NAMES, sums, strict=True) if size}
 
     def owners(self, alive: Bool) -> list[Owner]:
-        """Some allocations by module, op and kind, the largest first."""
+        """Return some allocations by module, op and kind, the largest first."""
         whose, rows = self.whose, np.flatnonzero(alive)
         keys = np.stack([whose.module[rows], whose.op[rows], whose.kind[rows]])
         distinct, owner = np.unique(keys, axis=1, return_inverse=True)
@@ -126,7 +126,7 @@ class DeviceMemory:
         ]
 
     def is_named(self) -> Bool:
-        """Which allocations have a kind, and a module or an op."""
+        """Return which allocations have a kind, and a module or an op."""
         whose = self.whose
         return np.asarray((whose.kind != Kind.UNKNOWN) & ((whose.module > 0) | (whose.op > 0)))
 
@@ -151,7 +151,7 @@ class Recording:
 
 
 def named_kinds(sums: Int64) -> dict[str, int]:
-    """Bytes of each kind, all kinds that occur, the largest first."""
+    """Return the bytes of each kind, all kinds that occur, the largest first."""
     order = sorted(range(len(sums)), key=lambda kind: (-int(sums[kind]), kind))
     return {KIND_NAMES[kind]: int(sums[kind]) for kind in order if sums[kind]}
 

@@ -44,7 +44,7 @@ class Fragmentation:
 
 
 def step_peaks(memory: DeviceMemory) -> list[StepPeak]:
-    """The peak of each step."""
+    """Return the peak of each step."""
     counts, bounds = memory.counts.allocated, memory.whose.steps.bounds
     edges = itertools.pairwise([0, *bounds.tolist(), len(counts)])
     found = [

@@ -77,7 +77,7 @@ _PHASE_OPS: Final = ("", "forward pass", "backward pass", "optimizer", "")
 
 
 def _stacks(trace: DeviceTrace, rows: Allocations) -> Narrow:
-    """The stack that allocated each row: that of its event or of its block."""
+    """Return the stack that allocated each row: that of its event or of its block."""
     stack = np.zeros(len(rows), dtype=np.int32)
     is_new = rows.alloc_event != NEVER
     stack[is_new] = trace.events.stack[rows.alloc_event[is_new]]

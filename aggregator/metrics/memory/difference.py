@@ -42,7 +42,7 @@ class PeakDifference:
 
 
 def to_document(found: PeakDifference) -> dict[str, Any]:
-    """A difference as JSON has it."""
+    """Return a difference as JSON has it."""
     return {
         "device": found.device,
         "base_peak_allocated_bytes": found.base_bytes,

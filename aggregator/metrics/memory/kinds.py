@@ -119,7 +119,7 @@ class Kinds:
 
 
 def find_kinds(line: Timeline, meanings: tuple[StackMeaning, ...]) -> Kinds:
-    """The kind of each allocation."""
+    """Return the kind of each allocation."""
     count = len(line.rows)
     found = Kinds(np.zeros(count, dtype=np.int8), np.zeros(count, dtype=np.int8))
     is_workspace = np.array([meaning.is_workspace for meaning in meanings], dtype=np.bool_)
@@ -174,7 +174,7 @@ def _by_lifetime(line: Timeline, found: Kinds) -> None:
 
 
 def _released(line: Timeline, found: Kinds, meanings: tuple[StackMeaning, ...]) -> None:
-    """What was allocated before the recording and released in it, by who released it."""
+    """Return what was allocated before the recording and released in it, by who released it."""
     rows = line.rows
     old = (rows.alloc_event == NEVER) & (rows.free_event != NEVER)
     if not old.any():
@@ -188,7 +188,7 @@ def _released(line: Timeline, found: Kinds, meanings: tuple[StackMeaning, ...]) 
 
 
 def _alive_all_the_time(line: Timeline, found: Kinds) -> None:
-    """What lives from before the recording to its end, by its stack or its size."""
+    """Return what lives from before the recording to its end, by its stack or its size."""
     rows = line.rows
     old = (rows.alloc_event == NEVER) & (rows.free_event == NEVER) & ~rows.is_rounding
     old &= rows.block != NEVER

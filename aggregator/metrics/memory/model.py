@@ -74,7 +74,7 @@ class Events:
         return len(self.action)
 
     def part(self, rows: Int64 | slice) -> Events:
-        """Some of the events; those of a slice are not copied."""
+        """Return some of the events; those of a slice are not copied."""
         return Events(
             action=self.action[rows],
             address=self.address[rows],
@@ -133,12 +133,12 @@ class MemoryTrace:
 
 
 def no_blocks() -> Blocks:
-    """Blocks of a source that does not record them."""
+    """Return the blocks of a source that does not record them."""
     none = np.zeros(0, dtype=np.int64)
     return Blocks(none, none, none, none.astype(np.int8), none, none.astype(np.int32))
 
 
 def no_segments() -> Segments:
-    """Segments of a source that does not record them."""
+    """Return the segments of a source that does not record them."""
     none = np.zeros(0, dtype=np.int64)
     return Segments(none, none, none, ())

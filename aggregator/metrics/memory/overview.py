@@ -169,12 +169,12 @@ class Shown:
         return int(self.at[-1]) if len(self.at) else 0
 
     def time_ns(self, event: int) -> int | None:
-        """Time of an event on the clock of the recording; None: unknown."""
+        """Return the time of an event on the clock of the recording, or None if it is unknown."""
         return int(self.memory.time_ns[event]) if self.has_times and event >= 0 else None
 
 
 def overview(shown: Shown) -> Overview:
-    """What a view shows first of a recording."""
+    """Return what a view shows first of a recording."""
     return Overview(
         clock_offset_ns=shown.recording.clock_offset_ns,
         totals=totals(shown),
@@ -187,12 +187,12 @@ _STORED: Final = msgspec.json.Decoder(Overview)
 
 
 def encode_overview(found: Overview) -> str:
-    """An overview as JSON."""
+    """Return an overview as JSON."""
     return msgspec.json.encode(found).decode()
 
 
 def decode_overview(text: str) -> Overview:
-    """What ``encode_overview`` made of an overview.
+    """Return what ``encode_overview`` made of an overview.
 
     Raises:
         ValueError: It is damaged.
@@ -210,7 +210,7 @@ def decode_overview(text: str) -> Overview:
 
 
 def is_large(recording: Recording) -> bool:
-    """Whether it takes long to read a recording."""
+    """Return whether it takes long to read a recording."""
     return recording.memory.num_events >= _LARGE
 
 
@@ -258,7 +258,7 @@ def totals(shown: Shown) -> Totals:
 
 
 def curve(shown: Shown, low: int, high: int, pixels: int) -> CurvePoints:
-    """What is counted at the events of a part of the axis that a picture needs."""
+    """Return what is counted at the events of a part of the axis that a picture needs."""
     memory, counts = shown.memory, shown.memory.counts
     first = int(np.searchsorted(shown.at, min(max(low, -1), _FAR), side="left"))
     last = int(np.searchsorted(shown.at, min(max(high, -1), _FAR), side="right"))
@@ -284,7 +284,7 @@ def curve(shown: Shown, low: int, high: int, pixels: int) -> CurvePoints:
 
 
 def narrower(points: CurvePoints, high: int, pixels: int) -> CurvePoints:
-    """The curve from 0 to ``high`` with the pixels of a divisor of ``PIXELS``."""
+    """Return the curve from 0 to ``high`` with the pixels of a divisor of ``PIXELS``."""
     at, allocated, reserved = (
         np.array(points[name], dtype=np.int64)
         for name in ("at", "allocated_bytes", "reserved_bytes")
@@ -311,7 +311,7 @@ def _taken(values: list[int], rows: Int64) -> list[int]:
 def chosen_points(
     at: Int64, allocated: Int64, reserved: Int64, low: int, high: int, pixels: int
 ) -> Int64:
-    """Of each pixel the first point with most allocated, that with most reserved, and the last.
+    """Choose for each pixel the first point with most allocated or most reserved, and the last.
 
     Places are whole, so pixels begin at whole places, too: those of fewer pixels are some of those
     of a multiple of them, and so are their points.
@@ -331,7 +331,7 @@ def chosen_points(
 
 
 def live_blocks_at(shown: Shown, event: int) -> Moment:
-    """What lives after an event; -1: before all."""
+    """Return what lives after an event; -1: before all."""
     memory, counts = shown.memory, shown.memory.counts
     alive = memory.rows.alive_after(event)
     is_start = event < 0

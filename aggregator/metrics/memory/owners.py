@@ -58,7 +58,7 @@ class _Instances:
                 self._groups.setdefault(".".join(parts[begin:]), path)
 
     def ops_at(self, moments: Int64, pid: int | None) -> Int64:
-        """The innermost op at each moment; ``NO_ROW``: none of the latest ones."""
+        """Return the innermost op at each moment; ``NO_ROW``: none of the latest ones."""
         calls = self._calls
         mine = np.ones(len(calls), dtype=np.bool_) if pid is None else self._pid == pid
         rows = np.flatnonzero(mine if mine.any() else ~mine)
@@ -84,7 +84,7 @@ class _Instances:
 
 
 def groups_of(op_name: str) -> list[str]:
-    """The groups that an op is in, from the root on."""
+    """Return the groups that an op is in, from the root on."""
     parts = op_name.split("/")
     return ["/".join(parts[:depth]) + "/" for depth in range(1, len(parts))]
 

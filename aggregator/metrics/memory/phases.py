@@ -59,7 +59,7 @@ class StackMeaning:
 
 
 def read_stacks(stacks: Stacks) -> tuple[StackMeaning, ...]:
-    """The meaning of each distinct stack; that of 0, the empty one, is unknown."""
+    """Return the meaning of each distinct stack; that of 0, the empty one, is unknown."""
     frames = [
         (name, file.replace("\\", "/"), line)
         for name, file, line in zip(stacks.names, stacks.files, stacks.lines, strict=True)
@@ -150,7 +150,7 @@ def _is_library(file: str) -> bool:
 
 @lru_cache(_REMEMBERED)
 def _parts_of(file: str) -> tuple[bool, bool]:
-    """Whether a file is of optimizers, and whether it is of the autograd engine."""
+    """Return whether a file is of optimizers, and whether it is of the autograd engine."""
     return (
         any(part in file for part in _OPTIMIZER_FILES),
         any(part in file for part in _BACKWARD_FILES),
@@ -164,6 +164,6 @@ def _is_workspace(name: str) -> bool:
 
 @lru_cache(_REMEMBERED)
 def _node_and_op(name: str) -> tuple[str, str]:
-    """The node of the autograd graph and the op of ATen that a function of C++ is."""
+    """Return the node of the autograd graph and the op of ATen that a function of C++ is."""
     node, op = _NODE.search(name), _OP.search(name)
     return (node[1] or node[2]) if node else "", op[1] if op else ""

@@ -37,15 +37,15 @@ class Names:
         self._codes: dict[str, int] = {"": 0}
 
     def code(self, text: str) -> int:
-        """Number of a name."""
+        """Return the number of a name."""
         return self._codes.setdefault(text, len(self._codes))
 
     def codes(self, texts: Iterable[str]) -> Int32:
-        """Numbers of names."""
+        """Return the numbers of names."""
         return np.array([self.code(text) for text in texts], dtype=np.int32)
 
     def texts(self) -> tuple[str, ...]:
-        """All names."""
+        """Return all names."""
         return tuple(self._codes)
 
 
@@ -66,7 +66,7 @@ class RecordedRun:
         )
 
     def event_phases(self, meanings: tuple[StackMeaning, ...]) -> Int8:
-        """The phase of each event: recorded, from its stack, or that of the event before."""
+        """Return the phase of each event: recorded, from its stack, or that of the event before."""
         events = self._trace.events
         by_stack = np.array([meaning.phase for meaning in meanings], dtype=np.int8)
         phase = by_stack[events.stack]
@@ -89,7 +89,7 @@ class RecordedRun:
         return np.asarray(phase[last])
 
     def modules(self, rows: Allocations, module: Int32, names: Names) -> Int32:
-        """Paths of modules: the recorded ones, else those of the stacks."""
+        """Return the paths of modules: the recorded ones, else those of the stacks."""
         paths = names.codes(text.partition(_SEPARATOR)[2] for text in self._notes)
         is_new = rows.alloc_event != NEVER
         noted = np.zeros(len(rows), dtype=np.int32)
@@ -97,7 +97,7 @@ class RecordedRun:
         return np.where(noted > 0, noted, module).astype(np.int32)
 
     def _event_at(self, time_us: object) -> int:
-        """The last event before a time."""
+        """Return the last event before a time."""
         times = self._trace.events.time_ns
         if not isinstance(time_us, int):
             return len(times)
@@ -132,7 +132,7 @@ class RecordedRun:
 
 
 def _find(rows: Allocations, address: Int64, event: Int64) -> Int64:
-    """The allocation that holds each address after an event; -1: none."""
+    """Return the allocation that holds each address after an event, or -1 if there is none."""
     order = np.lexsort((rows.alloc_event, rows.address))
     order = order[~rows.is_rounding[order]]
     places, code = np.unique(rows.address[order], return_inverse=True)
@@ -160,7 +160,7 @@ def _list(value: object) -> Sequence[Any]:
 
 
 def _is_tensor(item: object) -> bool:
-    """Whether it is [name, address, bytes, device]."""
+    """Return whether it is [name, address, bytes, device]."""
     return (
         isinstance(item, list | tuple)
         and len(item) == 4

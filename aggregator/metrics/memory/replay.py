@@ -29,13 +29,13 @@ class Changes:
 
     @classmethod
     def of(cls, column: Int64) -> Changes:
-        """The changes of a column."""
+        """Return the changes of a column."""
         events = np.flatnonzero(column[1:] != column[:-1]) + 1
         events = np.append(np.zeros(min(len(column), 1), dtype=np.int64), events)
         return cls(events, column[events], len(column))
 
     def at_all(self) -> Int64:
-        """The count after each event."""
+        """Return the count after each event."""
         return np.repeat(self.values, np.diff(np.append(self.events, self.count)))
 
 
@@ -95,7 +95,7 @@ class Allocations:
         return len(self.size)
 
     def alive_after(self, event: int) -> npt.NDArray[np.bool_]:
-        """Which allocations live after an event; ``NEVER``: before the first."""
+        """Return which allocations live after an event; ``NEVER``: before the first."""
         begun = self.alloc_event <= event
         ended = (self.free_event != NEVER) & (self.free_event <= event)
         return np.asarray(begun & ~ended)
@@ -147,7 +147,7 @@ def _cumulative(action: npt.NDArray[np.int8], size: Int64, plus: Action, minus: 
 
 
 def _end_from_zero(counts: Int64) -> int:
-    """The end if nothing was held that no event mentions."""
+    """Return the bytes at the end if nothing was held that no event mentions."""
     if not len(counts):
         return 0
     return int(counts[-1]) - min(int(counts.min()), 0)
@@ -190,7 +190,7 @@ def pair_allocations(trace: DeviceTrace) -> Allocations:
 
 
 def _start_allocated(trace: DeviceTrace) -> int:
-    """What was allocated before the first event."""
+    """Return what was allocated before the first event."""
     events = trace.events
     if trace.end_allocated is None and not len(trace.blocks.size) and not len(trace.segments.size):
         return replay(trace).start_allocated
@@ -232,7 +232,7 @@ def _pairs(events: Events) -> tuple[Narrow, Narrow, Int64, Int64]:
 def _blocks_of(
     trace: DeviceTrace, alloc: Narrow, free: Narrow, address: Int64, size: Int64
 ) -> tuple[Narrow, Int64]:
-    """Block at the end of each allocation that lives on, and how much larger it is."""
+    """Return the block at the end of each allocation that lives on, and how much larger it is."""
     blocks = trace.blocks
     block = np.full(len(alloc), NEVER, dtype=np.int32)
     rounding = np.zeros(len(alloc), dtype=np.int64)

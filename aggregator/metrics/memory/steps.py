@@ -21,7 +21,7 @@ class Steps:
     evidence: str  # "recorded", "annotations", "stacks" or "": there is one step.
 
     def of_event(self, event: Int64) -> Int64:
-        """The step of events, from 0."""
+        """Return the step of events, from 0."""
         return np.searchsorted(self.bounds, event, side="right").astype(np.int64)
 
     def __len__(self) -> int:

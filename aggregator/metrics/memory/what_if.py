@@ -60,7 +60,7 @@ def what_if(memory: DeviceMemory, change: str) -> WhatIf:
 
 
 def usual_changes(memory: DeviceMemory) -> list[WhatIf]:
-    """The changes that are usual against a full memory and lower the peak, the best first."""
+    """Return changes that are usual against a full memory and lower the peak, the best first."""
     changes = ["batch:0.5", "bf16-states", "shard:2"]
     if pattern := repeated_modules(memory):
         changes.append(f"checkpoint:{pattern}")
@@ -109,7 +109,7 @@ def _batch(memory: DeviceMemory, value: str) -> Int64:
 
 
 def _is_cast(memory: DeviceMemory) -> Bool:
-    """Which allocations are of a module whose weight in half precision has their size."""
+    """Return which allocations are of a module whose weight in half precision has their size."""
     whose, rows = memory.whose, memory.rows
     weights: dict[int, set[int]] = {}
     codes = {name: code for code, name in enumerate(whose.names)}

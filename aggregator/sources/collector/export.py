@@ -55,7 +55,7 @@ class Strings:
         self.ids: dict[str, int] = {}
 
     def id(self, text: str) -> int:
-        """The number of a text."""
+        """Return the number of a text."""
         return self.ids.setdefault(text, len(self.ids) + 1)
 
     def of(self, numbers: Int64, texts: Mapping[int, str]) -> Int64:
@@ -245,7 +245,7 @@ def _api(source: Records, strings: Strings, process: int, start: int) -> Columns
 
 
 def _is_nested(calls: npt.NDArray[Any]) -> Bool:
-    """Which calls of the driver a call of the runtime made, on the same thread."""
+    """Return which calls of the driver a call of the runtime made, on the same thread."""
     nested = np.zeros(len(calls), dtype=np.bool_)
     outer = np.flatnonzero(calls["is_driver"] == 0)
     inner = np.flatnonzero(calls["is_driver"] != 0)
@@ -281,7 +281,7 @@ def _work_columns(rows: npt.NDArray[Any], process: int, start: int) -> Columns:
 
 
 def _finished(source: Records, kind: int) -> npt.NDArray[Any]:
-    """Work of a type, without what the GPU had not finished when the process ended."""
+    """Return the work of a type, without what the GPU had not finished when the process ended."""
     rows = source.columns[kind]
     start, end = rows["start"].astype(np.int64), rows["end"].astype(np.int64)
     return rows[(start > 0) & (end >= start)]
@@ -331,7 +331,7 @@ def _sets(source: Records, process: int, start: int) -> Columns:
 
 
 def _device_of_context(source: Records) -> dict[int, int]:
-    """Device of each context, from the work in it."""
+    """Return the device of each context, from the work in it."""
     found: dict[int, int] = {}
     for kind in kinds.WORK:
         rows = source.columns[kind]

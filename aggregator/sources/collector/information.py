@@ -31,7 +31,7 @@ _MAX_NUMBER: Final = 1 << 50
 def information_tables(
     processes: Sequence[Records], duration_ns: int, utc_ns: int, system: Mapping[str, str]
 ) -> dict[str, Columns]:
-    """Tables about the whole capture.
+    """Return the tables about the whole capture.
 
     Args:
         processes: What was recorded of each process.
@@ -87,7 +87,7 @@ def _devices(
 
 
 def _device(line: Sequence[str]) -> dict[str, Any] | None:
-    """A line that the collector wrote about a GPU; None if it is no such line."""
+    """Return a line that the collector wrote about a GPU; None if it is no such line."""
     if len(line) != 6 + len(_NUMBERS) or not all(text.isdecimal() for text in (line[0], *line[3:])):
         return None
     ordinal, uuid, name, total, release, sm_count, *numbers = line

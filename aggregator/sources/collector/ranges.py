@@ -73,7 +73,7 @@ def nvtx_columns(records: Records) -> dict[str, Any]:
 
 
 def thread_names(records: Records) -> dict[int, str]:
-    """Names of threads: what NVTX calls them, else what the system does."""
+    """Return the names of threads: what NVTX calls them, else what the system does."""
     found = {int(line[0]): line[1] for line in records.lines(kinds.THREADS) if len(line) == 2}
     events = records.columns[kinds.NVTX]
     rows = np.flatnonzero(events["kind"] == kinds.THREAD)
@@ -84,7 +84,7 @@ def thread_names(records: Records) -> dict[int, str]:
 
 
 def _ends(records: Records) -> tuple[Int64, Int64]:
-    """When each range ended, and on which thread; -1: not, or no range.
+    """Return when each range ended, and on which thread; -1: not, or no range.
 
     A range that is open when a window ends, and another one follows, ends with the window: its
     length is unknown, and all of the next window would lie in it.
@@ -108,7 +108,7 @@ def _ends(records: Records) -> tuple[Int64, Int64]:
 
 
 def _nested_pairs(events: npt.NDArray[Any], window: Int64) -> tuple[Int64, Int64]:
-    """Rows of pushes and of the pops that close them.
+    """Return the rows of pushes and of the pops that close them.
 
     The events of a thread are in order. Within a thread, domain and window, a pop closes the push
     before it at the same depth; a pop whose push was before the window stands first at its depth.
@@ -135,7 +135,7 @@ def _changes(values: Int64) -> Bool:
 
 
 def _started_pairs(events: npt.NDArray[Any]) -> tuple[Int64, Int64]:
-    """Rows of started ranges and of their ends, which have the same number."""
+    """Return the rows of started ranges and of their ends, which have the same number."""
     started = np.flatnonzero(events["kind"] == kinds.START)
     ended = np.flatnonzero(events["kind"] == kinds.STOP)
     _, of_start, of_end = np.intersect1d(
@@ -145,7 +145,7 @@ def _started_pairs(events: npt.NDArray[Any]) -> tuple[Int64, Int64]:
 
 
 def _texts(records: Records, rows: Int64) -> pa.Array:
-    """Texts of some NVTX records; those that are no UTF-8 are read as far as possible."""
+    """Return texts of some NVTX records; those that are no UTF-8 are read as far as possible."""
     lengths = records.columns[kinds.NVTX]["text_bytes"].astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(records.nvtx_text)]
@@ -154,7 +154,7 @@ def _texts(records: Records, rows: Int64) -> pa.Array:
 
 
 def _attributes(events: npt.NDArray[Any], rows: Int64) -> dict[str, Any]:
-    """Category and payload of events, which stand in the record before."""
+    """Return the category and payload of events, which stand in the record before."""
     before = np.maximum(rows - 1, 0)
     has = (events["kind"][before] == kinds.ATTRIBUTES) & (rows > 0)
     value, payload = events["time"][before], np.ascontiguousarray(events["id"][before])

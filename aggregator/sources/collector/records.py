@@ -102,24 +102,24 @@ class Records:
     windows: list[Window] = field(default_factory=list)  # When the process was recorded.
 
     def notes(self, name: str) -> list[str]:
-        """Values that the collector noted under a name."""
+        """Return the values that the collector noted under a name."""
         pairs = [text.partition("\t") for text in self.texts.get(NOTE, ())]
         return [value for key, _, value in pairs if key == name]
 
     def lines(self, kind: int) -> list[list[str]]:
-        """Lines of all text chunks of a type, split at tabs."""
+        """Return the lines of all text chunks of a type, split at tabs."""
         chunks = self.texts.get(kind, ())
         return [line.split("\t") for text in chunks for line in text.splitlines()]
 
     def last_ns(self) -> int:
-        """When something was recorded last. Unit: ns of the collector's clock."""
+        """Return when something was recorded last. Unit: ns of the collector's clock."""
         last = [int(self.columns[kind]["end"].max(initial=0)) for kind in (API, *WORK)]
         events = self.columns[NVTX]
         times = events["time"][events["kind"] != ATTRIBUTES]
         return min(max(*last, int(times.max(initial=0))), _MAX_TIME)
 
     def summary(self) -> Records:
-        """The same without what fills the memory."""
+        """Return the same without what fills the memory."""
         kept = {kind: self.columns[kind] for kind in (PROCESS, END)}
         return replace(self, columns=kept, strings={}, nvtx_text=b"")
 
@@ -180,7 +180,7 @@ def read_records(path: Path) -> Records:
 
 
 def _begun(windows: Sequence[npt.NDArray[Any]]) -> int:
-    """The number of windows that have begun: a record of each begin has no end."""
+    """Return the number of windows that have begun: a record of each begin has no end."""
     return sum(int((window["end"] == 0).sum()) for window in windows)
 
 
@@ -203,7 +203,7 @@ def _number_on(
 
 
 def _shifted(rows: npt.NDArray[Any], name: str, offset: int) -> npt.NDArray[Any]:
-    """The same rows with larger numbers; those that are not set stay."""
+    """Return the same rows with larger numbers; those that are not set stay."""
     if not offset:
         return rows
     rows = rows.copy()
@@ -212,7 +212,7 @@ def _shifted(rows: npt.NDArray[Any], name: str, offset: int) -> npt.NDArray[Any]
 
 
 def _windows(found: Records) -> list[Window]:
-    """The windows in their order; one without an end lasts as long as there are records."""
+    """Return the windows in their order; one without an end lasts as long as there are records."""
     rows = found.columns[WINDOW]
     times = np.minimum(rows["start"], _MAX_TIME), np.minimum(rows["end"], _MAX_TIME)
     ends: dict[int, tuple[int, int]] = {}
@@ -235,7 +235,7 @@ def _windows(found: Records) -> list[Window]:
 
 
 def _content(path: Path) -> mmap:
-    """The bytes of a file, which are read as they are used."""
+    """Return the bytes of a file, which are read as they are used."""
     with path.open("rb") as file:
         head = file.read(len(MAGIC))
         if head == MAGIC:
@@ -246,7 +246,7 @@ def _content(path: Path) -> mmap:
 
 
 def _chunks(data: mmap) -> Iterator[tuple[int, int, int, int]]:
-    """Type, size of a record, begin and size of each complete chunk."""
+    """Yield the type, size of a record, begin and size of each complete chunk."""
     at = len(MAGIC)
     while at + _HEADER.itemsize <= len(data):
         kind, record_bytes, size = np.frombuffer(data, _HEADER, 1, at)[0].tolist()

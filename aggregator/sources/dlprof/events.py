@@ -105,14 +105,14 @@ class Events:
         return self._pool.codes_of_ids(table["name_id"])
 
     def owners(self, name: str) -> Owners:
-        """Owner and call of each event of a kind."""
+        """Return the owner and call of each event of a kind."""
         table = self.raw[name]
         return Owners(table["op"].astype(np.int32), table["op_instance"], self.call_of[name])
 
     def work_columns(
         self, name: str, devices: tuple[Device, ...], process: Int32
     ) -> dict[str, Any]:
-        """Columns that all device work shares."""
+        """Return the columns that all device work shares."""
         table = self.raw[name]
         ids = np.array([device.device_id for device in devices], dtype=np.int64)
         count = len(table["op"])
@@ -127,7 +127,7 @@ class Events:
 
 
 def _stacked(tables: dict[str, Raw], *columns: str) -> list[Int64]:
-    """Some columns of all tables, one table after the other."""
+    """Return some columns of all tables, one table after the other."""
     return [np.concatenate([table[name] for table in tables.values()]) for name in columns]
 
 
@@ -148,6 +148,6 @@ class Threads:
         self.ids = (np.maximum(pid[first], 0) << 24) | (np.maximum(tid[first], 0) & 0xFFFFFF)
 
     def process_of(self, name: str) -> Int32:
-        """Process of each event of a kind."""
+        """Return the process of each event of a kind."""
         result: Int32 = self.process[self.of[name]]
         return result

@@ -47,7 +47,7 @@ class OpRows:
     shape_of: Int32  # Row of ``shapes`` per execution.
 
     def rows(self, ids: Int64) -> Int32:
-        """Row of the op of each id; ids without an op share an added op."""
+        """Return the row of the op of each id; ids without an op share an added op."""
         found = rows_of(self.ids, ids)
         lost = (found == UNKNOWN) & ~np.isin(ids, self.other_domains)
         if lost.any():
@@ -84,7 +84,7 @@ def read_ops(
 
 
 def _with_unique_ids(ops: list[RecordedOp]) -> list[RecordedOp]:
-    """The ops with unique Op IDs: of several with the same one, the later get another."""
+    """Return the ops with unique Op IDs: of several with the same one, the later get another."""
     seen: set[str] = set()
     result = []
     for number, op in enumerate(ops):
@@ -97,7 +97,7 @@ def _with_unique_ids(ops: list[RecordedOp]) -> list[RecordedOp]:
 def _default_domains(
     tables: DlprofTables, dictionary: dict[int, str], present: Int64
 ) -> list[int] | Int64:
-    """Row ids of the default domain; all that are present if its name is not found."""
+    """Return the row ids of the default domain; all that are present if its name is not found."""
     domains = tables.ints("read_only_domains", ("id", "domain_name_id"))
     pairs = zip(domains["id"].tolist(), domains["domain_name_id"].tolist(), strict=True)
     found = [domain for domain, name in pairs if dictionary.get(name) == DEFAULT_DOMAIN]
@@ -152,7 +152,7 @@ def _add_instances(
 def shape_row(
     names: str, inputs: str, outputs: str, parameters: str, formats: tuple[str, str, str]
 ) -> RecordedShapes:
-    """Texts of one execution.
+    """Return the texts of one execution.
 
     Args:
         names: JSON list of the inputs' names; mostly empty ones.
@@ -169,7 +169,7 @@ def shape_row(
 
 
 def shape_list(shapes_json: str, dimensions: str, names_json: str = "") -> str:
-    """``<N:32, C:3, H:32, W:32>; <K:6, C:3, R:3, S:3>; <6>``; empty: not recorded."""
+    """Split ``<N:32, C:3, H:32, W:32>; <K:6, C:3, R:3, S:3>; <6>``; empty if not recorded."""
     shapes = read_list(shapes_json)
     letters = [part.split(",") for part in dimensions.split(";")] if dimensions else []
     names = read_list(names_json)

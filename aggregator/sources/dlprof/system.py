@@ -27,7 +27,7 @@ PLACEHOLDER_OP = "SIMPLE_MODE_GLOBAL_NODE_OP_TYPE_1"
 
 
 def read_system(tables: DlprofTables) -> SystemInfo:
-    """Versions and hardware; empty where not recorded."""
+    """Return the versions and hardware; empty where not recorded."""
     names = (
         *("cpu_model", "driver_version", "framework", "cuda_version", "cudnn_version"),
         *("nsys_version", "num_gpus"),
@@ -37,7 +37,7 @@ def read_system(tables: DlprofTables) -> SystemInfo:
 
 
 def read_origin(tables: DlprofTables, version: str, op_ids: list[str]) -> RecordedOps:
-    """Metadata of the database; the caller adds the ops."""
+    """Return the metadata of the database; the caller adds the ops."""
     names = ("mode_string", "profile_name", "original_command", "framework")
     rows = tables.texts(_SYSTEM, names)
     mode, profile_name, command, framework = rows[0] if rows else ("", "", "", "")
@@ -60,7 +60,7 @@ def _mode(mode: str, framework: str, op_ids: list[str]) -> str:
 
 
 def read_model_config(tables: DlprofTables) -> dict[str, int]:
-    """Settings of the training script that were recorded."""
+    """Return the settings of the training script that were recorded."""
     columns = tables.ints("read_only_model_config", _SETTINGS)
     return {
         name: int(column[0])
@@ -70,7 +70,7 @@ def read_model_config(tables: DlprofTables) -> dict[str, int]:
 
 
 def read_devices(tables: DlprofTables, used: list[Int64]) -> tuple[Device, ...]:
-    """Visible GPUs, and GPUs that ran work without being described in the database."""
+    """Return the visible GPUs, and GPUs that ran work without being described in the database."""
     columns = tables.ints(
         "read_only_gpu_infos",
         ("device_id", "compute_capability_major", "compute_capability_minor", "sm_count"),
@@ -102,7 +102,7 @@ def _use(total: list[int], used: list[int], row: int) -> int | None:
 
 
 def read_aggregations(tables: DlprofTables) -> tuple[RecordedAggregation, ...]:
-    """Rollups of the source, from its public views; empty if they cannot be read."""
+    """Return the rollups of the source, from its public views; empty if they cannot be read."""
     bounds_and_name = f"{_integers('aggr_id', 'iter_start', 'iter_stop')}, key_node_name"
     rows = tables.view("view_aggregations", bounds_and_name)
     times = _integers("aggr_id", "iter_value", "start_time", "stop_time")
@@ -123,7 +123,7 @@ def _integers(*columns: str) -> str:
 
 
 def _is_valid(bounds: list[tuple[int, int]]) -> bool:
-    """Whether iterations are in order and within the session."""
+    """Return whether iterations are in order and within the session."""
     times = [*(start for start, _ in bounds), bounds[-1][1]]
     return times[0] >= 0 and times[-1] < IMPOSSIBLE_NS and all(a < b for a, b in pairwise(times))
 

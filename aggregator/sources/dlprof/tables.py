@@ -52,7 +52,7 @@ class DlprofTables:
         self._known: dict[str, frozenset[str]] = {}
 
     def columns(self, table: str) -> frozenset[str]:
-        """Column names of a table; empty if it is missing.
+        """Return the column names of a table; empty if it is missing.
 
         Raises:
             SchemaLimitError: It is a view.
@@ -66,7 +66,7 @@ class DlprofTables:
         return self._known[table]
 
     def size(self, table: str) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         if not self.columns(table):
             return 0
         return int(self._connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
@@ -90,7 +90,7 @@ class DlprofTables:
         }
 
     def view(self, name: str, selected: str) -> list[tuple[Any, ...]]:
-        """Rows of a view; empty if it is missing, or on a table or column that is.
+        """Return the rows of a view; empty if it is missing, or on a table or column that is.
 
         Raises:
             sqlite3.DatabaseError: It takes too long, or has too many rows.
@@ -120,7 +120,7 @@ class DlprofTables:
         return [tuple(as_plain_text(value) for value in row) for row in rows]
 
     def dictionary(self) -> dict[int, str]:
-        """The database's pool of strings."""
+        """Return the database's pool of strings."""
         if not {"id", "string"} <= self.columns("dictionary"):
             return {}
         query = 'SELECT CAST(id AS INTEGER), "string" FROM dictionary WHERE id IS NOT NULL'
@@ -128,7 +128,7 @@ class DlprofTables:
 
 
 def as_plain_text(value: object) -> str:
-    """A text; empty for NULL."""
+    """Return a text; empty for NULL."""
     if value is None:
         return ""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

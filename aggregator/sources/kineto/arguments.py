@@ -110,7 +110,7 @@ class Shapes(NamedTuple):
 
 
 def read_arguments(written: Arguments) -> Shapes:
-    """Sizes, type and parameters of a call."""
+    """Return the sizes, type and parameters of a call."""
     dims, types = _list(written.dims), _list(written.types)
     left_out = len(dims) == len(types) and any(
         kind == _LIST and size == [] for size, kind in zip(dims, types, strict=True)
@@ -166,6 +166,6 @@ def _parameters(written: Arguments) -> str:
 
 
 def _value(text: str) -> Any:
-    """``[2, 2]``, ``True``, ``0.1`` as values; any other text unchanged."""
+    """Return ``[2, 2]``, ``True``, ``0.1`` as values, and any other text unchanged."""
     value = read_literal(text)
     return value if isinstance(value, bool | int | float | list) else text

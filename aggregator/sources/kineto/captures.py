@@ -47,7 +47,7 @@ def find_captures(path: Path) -> list[Path]:
 
 
 def replays_graphs(profile: Profile) -> bool:
-    """Whether a call launched a CUDA graph whose kernels have names."""
+    """Return whether a call launched a CUDA graph whose kernels have names."""
     codes = [code for code, name in enumerate(profile.strings) if "GraphLaunch" in name]
     return bool(np.isin(profile.api_calls.name, codes).any())
 
@@ -82,7 +82,7 @@ def add_captures(profile: Profile, path: Path, read: Callable[[Path], Profile]) 
 
 
 def _joined(known: tuple[Value, ...], more: tuple[Value, ...]) -> tuple[tuple[Value, ...], Int32]:
-    """The values with those that are new, and the code of each of ``more``; no code changes."""
+    """Return values with those that are new, and the code of each of ``more``; no code changes."""
     code_of: dict[Value, int] = {}
     for code, value in enumerate(known):
         code_of.setdefault(value, code)

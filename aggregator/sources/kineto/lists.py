@@ -39,7 +39,7 @@ class _Batch:
     key: bytes
 
     def choices(self) -> list[Sizes]:
-        """All parameters, matrices only, or the others only: the usual parameter groups."""
+        """Return all parameters, matrices only, or the others only: the usual parameter groups."""
         matrices = [size for size in self.sizes if len(size) > 1]
         others = [size for size in self.sizes if len(size) <= 1]
         return [self.sizes, matrices, others]
@@ -77,7 +77,7 @@ def complete_lists(events: TraceEvents, shapes: list[Shapes]) -> list[Shapes]:
 
 
 def _filled(shape: Shapes, batch: _Batch, blocks: int) -> Shapes | None:
-    """The shapes with the lists that need exactly this number of blocks; None: no such lists."""
+    """Return shapes with the lists that need exactly this number of blocks; None: no such lists."""
     for sizes in batch.choices():
         if sizes and sum(-(-prod(size) // CHUNK_ELEMENTS) for size in sizes) == blocks:
             parts = [sizes if part is None else part for part in shape.lists]
@@ -125,7 +125,7 @@ class _Batches:
 
 
 def _once(codes: Int64) -> Int64:
-    """The gradients of one backward pass, if they were accumulated over several."""
+    """Return the gradients of one backward pass, if they were accumulated over several."""
     for passes in range(min(_MAX_PERIODS, len(codes)), 1, -1):
         length, rest = divmod(len(codes), passes)
         if not rest and np.array_equal(codes, np.tile(codes[:length], passes)):
@@ -135,7 +135,7 @@ def _once(codes: Int64) -> Int64:
 
 
 def _blocks(events: TraceEvents, ranges: Columns, rows: Int64) -> Int64:
-    """Blocks of the ``multi_tensor_apply_kernel`` kernels that each call launched."""
+    """Return the blocks of the ``multi_tensor_apply_kernel`` kernels that each call launched."""
     api, kernels = events.tables["api"], events.tables["kernels"]
     names = events.work_names.values()
     chosen = np.flatnonzero(np.array([_KERNEL in name for name in names])[kernels["name"]])

@@ -45,7 +45,7 @@ _INSTANCE: Final = re.compile(r"_\d+$")
 
 
 def copy_kinds(name: str) -> tuple[int, int]:
-    """CUDA's kind of a copy, and the kind of the host's memory; -1: unknown."""
+    """Return CUDA's kind of a copy, and the kind of the host's memory, or -1 if it is unknown."""
     found = _COPY.match(name)
     if found is None:
         return -1, -1
@@ -74,13 +74,13 @@ def element_type(name: object) -> str:
 
 
 def thread_name(label: str) -> str:
-    """``thread 5171 (pt_autograd_0)`` is ``pt_autograd_0``."""
+    """Return ``pt_autograd_0`` for ``thread 5171 (pt_autograd_0)``."""
     found = _THREAD.match(label.strip())
     return found[1] if found else label.strip()
 
 
 def module_range(name: str) -> str:
-    """``nn.Module: Conv2d_0`` as the name that ranges of modules have in every capture."""
+    """Return ``nn.Module: Conv2d_0`` as ranges of modules are named in every capture."""
     instance = name.removeprefix(MODULE_PREFIX)
     kind = re.sub(r"\W", "_", _INSTANCE.sub("", instance)) or "Module"
     return f"torch.nn: {instance} ({kind})"

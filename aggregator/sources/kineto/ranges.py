@@ -38,7 +38,7 @@ MIN_CALLS: Final = 3
 def build_ranges(
     events: TraceEvents, thread_of_lane: Int32, shapes: list[Shapes]
 ) -> tuple[Ranges, tuple[str, ...]]:
-    """Ranges, and the names that they index.
+    """Return the ranges, and the names that they index.
 
     Args:
         events: The events, times shifted; the columns of ranges are changed.
@@ -78,7 +78,7 @@ def _joined(ops: Columns, python: Columns, thread_of_lane: Int32) -> Ranges:
 
 
 def _use_inner_types(ops: Columns, shapes: list[Shapes]) -> None:
-    """Under autocast an op calls itself again with the types that it computes in: use those."""
+    """Use the types that an op computes in: under autocast it calls itself again with them."""
     kinds: dict[str, set[str]] = {}
     for shape in shapes:
         kinds.setdefault(shape.text, set()).add(shape.data_type)
@@ -147,7 +147,7 @@ def _with_stacks(columns: Ranges, is_module: Int32, names: list[str]) -> Ranges:
 def _stack_codes(
     nesting: Nesting, name: Int32, frames: Bool, used: Bool, names: list[str]
 ) -> Int32:
-    """Code of the name with the call stack at each used position."""
+    """Return the code of the name with the call stack at each used position."""
     has_line = np.array([bool(_FILE_AND_LINE.match(text)) for text in names], dtype=bool)
     frames = frames & has_line[name]
     stack = np.zeros(len(name), dtype=np.int32)
@@ -170,7 +170,7 @@ def _stack_codes(
 
 
 def _frames(chains: list[tuple[int, int]], names: list[str], chain: int) -> list[str]:
-    """The calls of a chain, the outermost first."""
+    """Return the calls of a chain, the outermost first."""
     frames = []
     while chain > 0:
         chain, name = chains[chain]
@@ -237,7 +237,7 @@ def _classes(own: Int64, names: list[str]) -> Int64:
 
 
 def _recreated(position: Integers, call: Int64, own: Int64) -> Bool:
-    """Whether the modules at each position are created again in every call."""
+    """Return whether the modules at each position are created again in every call."""
     count = int(position.max()) + 1
     used = np.unique(np.stack([position, own, call]), axis=1)
     instances = np.unique(used[:2], axis=1)
@@ -253,7 +253,7 @@ def _recreated(position: Integers, call: Int64, own: Int64) -> Bool:
 
 
 def _names_of_first(call: Int64, own: Int64) -> Int64:
-    """The names of the first call for all calls, by the order of instances in a call."""
+    """Return the names of the first call for all calls, by the order of instances in a call."""
     rank = np.zeros(len(own), dtype=np.int64)
     first: Int64 = np.empty(0, dtype=np.int64)
     for number in dict.fromkeys(call.tolist()):

@@ -25,7 +25,7 @@ TID_LIMIT: Final = 1 << PID_SHIFT
 
 
 def read_devices(events: TraceEvents) -> tuple[Device, ...]:
-    """GPUs that ran work, or all described GPUs if none did."""
+    """Return the GPUs that ran work, or all described GPUs if none did."""
     kinds = [events.tables[kind]["device"] for kind in ("kernels", "copies", "sets", "syncs")]
     used = np.unique(np.concatenate(kinds)).tolist()
     properties = events.header.get("deviceProperties")
@@ -51,7 +51,7 @@ def _device(number: int, properties: dict[str, Any]) -> Device:
 
 
 def _int(values: dict[str, Any], key: str) -> int | None:
-    """An integer that a database can hold; None: missing, or no such integer."""
+    """Return an integer that a database can hold; None: missing, or no such integer."""
     value = values.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MAX_INT:
         return None
@@ -59,7 +59,7 @@ def _int(values: dict[str, Any], key: str) -> int | None:
 
 
 def read_system(header: dict[str, Any]) -> SystemInfo:
-    """Versions."""
+    """Return the versions."""
     return SystemInfo(
         cuda_version=_cuda(_int(header, "cuda_runtime_version")),
         framework="PyTorch",
@@ -67,7 +67,7 @@ def read_system(header: dict[str, Any]) -> SystemInfo:
 
 
 def _cuda(version: int | None) -> str:
-    """13000 is 13.0."""
+    """Return 13.0 for 13000."""
     return f"{version // 1000}.{version % 1000 // 10}" if version else ""
 
 
@@ -92,7 +92,7 @@ def base_ns(header: dict[str, Any]) -> int:
 
 
 def rank_number(header: dict[str, Any]) -> int | None:
-    """Rank of the process in its job; None: not recorded."""
+    """Return the rank of the process in its job, or None if it was not recorded."""
     info = header.get("distributedInfo")
     number = _int(info, "rank") if isinstance(info, dict) else None
     return number if number is not None and number >= 0 else None
@@ -138,7 +138,7 @@ class Lanes:
 
 
 def _number(value: Any) -> int:
-    """A process id; 0 if it is not a valid number."""
+    """Return a process id; 0 if it is not a valid number."""
     if isinstance(value, str):
         value = read_count(value) or 0
     return int(value) if 0 <= value < 1 << 32 else 0

@@ -34,7 +34,7 @@ class GrowingColumn:
         self._count = count
 
     def take(self) -> npt.NDArray[Any]:
-        """The array; it is given away."""
+        """Return the array, which is given away."""
         found, self._array = self._array, np.empty(0, dtype=self._array.dtype)
         found.resize(self._count, refcheck=False)
         self._count = 0
@@ -53,17 +53,17 @@ class SnapshotColumns:
         self._notes: dict[str, int] = {"": 0}
 
     def frame(self, frame: dict[str, Any]) -> int:
-        """Number of a frame."""
+        """Return the number of a frame."""
         line = _integer(frame.get("line"), 0)
         key = (str(frame.get("name", "")), str(frame["filename"]), line)
         return self._frames.setdefault(key, len(self._frames))
 
     def stack(self, frames: tuple[int, ...]) -> int:
-        """Number of a stack."""
+        """Return the number of a stack."""
         return self._stacks.setdefault(frames, len(self._stacks))
 
     def note(self, text: object) -> int:
-        """Number of a text of an event."""
+        """Return the number of a text of an event."""
         return self._notes.setdefault(text, len(self._notes)) if isinstance(text, str) else 0
 
     def add(self, event: dict[str, Any], stack: int) -> int:
@@ -94,7 +94,7 @@ class SnapshotColumns:
             self._rows = []
 
     def events(self) -> Events:
-        """All rows; the columns are given away."""
+        """Return all rows; the columns are given away."""
         self._flush()
         action, address, size, time_ns, stack, note = (column.take() for column in self._columns)
         np.multiply(time_ns, 1000, out=time_ns, where=time_ns >= 0)
@@ -105,12 +105,12 @@ class SnapshotColumns:
         return Events(action, address, size, time_ns, stack, note)
 
     def stacks(self) -> Stacks:
-        """Distinct frames and stacks."""
+        """Return the distinct frames and stacks."""
         names, files, lines = zip(*self._frames, strict=True) if self._frames else ((), (), ())
         return Stacks(names, files, lines, tuple(self._stacks))
 
     def notes(self) -> tuple[str, ...]:
-        """Distinct texts of events."""
+        """Return the distinct texts of events."""
         return tuple(self._notes)
 
 

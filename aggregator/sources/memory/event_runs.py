@@ -104,7 +104,7 @@ def _memo_op(data: bytes, layout: EventLayout) -> bytes:
 
 
 def _candidates(part: _Slice, size: int, head: bytes) -> Int64:
-    """Positions where an event may start, the first one surely."""
+    """Return the positions where an event may start, the first one surely."""
     starts = np.flatnonzero(part.codes[: size - 16] == ord("}"))
     skip = {b"q": 1, b"r": 4}.get(head[:1], 0)
     good = np.ones(len(starts), dtype=np.bool_)
@@ -158,7 +158,7 @@ class _Fields:
         return {b"q": 2, b"r": 5, b"\x94": 1}.get(self._memo_op, 0)
 
     def _ends(self) -> Int64:
-        """Where each event ends: at the next, which may begin another batch of the list."""
+        """Return where each event ends: at the next, which may begin another batch of the list."""
         codes, after = self._part.codes, self._next
         plain = codes[after - 1] == ord("u")
         batch = (
@@ -230,7 +230,7 @@ class _Fields:
         return np.where(is_text, head + count + self._memo_length(), length)
 
     def _number(self, pos: Int64, length: Int64, digits: Int64, signed: Bool | None) -> Int64:
-        """The numbers of opcodes: ``digits`` bytes at the end of each."""
+        """Return the numbers of opcodes: ``digits`` bytes at the end of each."""
         shift = _SHIFT[np.minimum(digits, 9)]
         raised = self._part.words[pos + length - digits] << shift
         plain = (raised >> shift).view(np.int64)
@@ -256,7 +256,7 @@ class _Fields:
         return is_inline, start
 
     def _stacks(self, count: int, is_inline: Bool, start: Int64, end: Int64) -> Int64:
-        """The stack of each event, up to the first with an unknown one."""
+        """Return the stack of each event, up to the first with an unknown one."""
         stacks = np.full(count, -1, dtype=np.int64)
         own = np.flatnonzero(is_inline[:count])
         each = self._entries[:count] + is_inline[:count]
@@ -286,7 +286,7 @@ class _Fields:
         return stacks[: int(unknown[0])] if len(unknown) else stacks
 
     def _referenced_stacks(self, refs: Int64) -> Int64:
-        """Stacks of memo entries from before this run; -1: unknown."""
+        """Return the stacks of memo entries from before this run, or -1 if it is unknown."""
         memo = np.frombuffer(self._reader.memo, dtype=np.int32)
         is_old = refs < len(memo)
         handles = memo[np.where(is_old, refs, 0)] if len(memo) else np.zeros_like(refs)
@@ -298,7 +298,7 @@ class _Fields:
         return stacks
 
     def _referenced(self, index: int) -> int | None:
-        """The stack of a memo entry; None if it holds no stack."""
+        """Return the stack of a memo entry; None if it holds no stack."""
         value = self._reader.objects[self._reader.memo[index] >> 2]
         if type(value) is not PickledList or value or value.runs:
             return None
@@ -344,7 +344,7 @@ class _Fields:
         self._reader.memo.frombytes(handles.tobytes())
 
     def _notes(self, count: int) -> Int64:
-        """Texts that the program attached to events."""
+        """Return the texts that the program attached to events."""
         note = self._reader.columns.note
         written = self._texts.get("user_metadata")
         indexes = self._values["user_metadata"][:count]
@@ -364,7 +364,7 @@ class _Fields:
         return notes
 
     def _referenced_texts(self, indexes: Int64, code: Any) -> Int64:
-        """Numbers of the texts that memo entries hold."""
+        """Return the numbers of the texts that memo entries hold."""
         distinct, inverse = np.unique(indexes, return_inverse=True)
         memo, objects = self._reader.memo, self._reader.objects
         codes = [

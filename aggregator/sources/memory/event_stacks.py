@@ -74,11 +74,11 @@ class WrittenLists:
         self._count = 0
 
     def handles(self) -> npt.NDArray[np.int32]:
-        """Handles of all memo entries that the lists make."""
+        """Return the handles of all memo entries that the lists make."""
         return np.frombuffer(b"".join(self._made), dtype=np.int32)
 
     def read(self, data: bytes, regions: Iterable[tuple[int, int, int]]) -> list[int]:
-        """Stacks of lists, up to the first that is none of frames.
+        """Return the stacks of lists, up to the first that is none of frames.
 
         Args:
             data: The bytes.
@@ -132,7 +132,7 @@ class WrittenLists:
         return self._reader.columns.stack(tuple(frames)), made
 
     def _known_frames(self, items: bytes) -> list[int] | None:
-        """Handles of frames that are written out as some before were; None: other items."""
+        """Return handles of frames that are written out as some before were; None: other items."""
         parts = _FRAME.findall(items)
         found = list(map(self.known_frames.get, parts))
         if sum(map(len, parts)) != len(items) or None in found:
@@ -157,11 +157,11 @@ class WrittenLists:
         return handle >> 2
 
     def text(self, index: int) -> str:
-        """Text of a memo entry."""
+        """Return the text of a memo entry."""
         return self.text_of(self.handle(index))
 
     def text_of(self, handle: int) -> str:
-        """Text that a handle stands for."""
+        """Return the text that a handle stands for."""
         value = self._reader.objects[handle >> 2] if handle >= 0 else None
         if handle & 3 != OBJECT or type(value) is not str:
             raise _OtherError
@@ -172,7 +172,7 @@ class WrittenLists:
         return self._reader.text_handle(text)
 
     def new_frame(self, frame: dict[str, Any]) -> int:
-        """Number of a frame that is written out."""
+        """Return the number of a frame that is written out."""
         if "filename" not in frame or "line" not in frame or "action" in frame:
             raise _OtherError
         return self._reader.columns.frame(frame)
@@ -187,7 +187,7 @@ class _Frames:
         self.made: list[int] = []
 
     def read(self) -> list[int]:
-        """The frames."""
+        """Return the frames."""
         frames = []
         known = self._lists.known_frames
         while self._pos < len(self._data):

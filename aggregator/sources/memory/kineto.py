@@ -65,7 +65,7 @@ class _Ops:
         self.rows.append((str(event.tid), start, start + int((event.dur or 0) * 1000), event.name))
 
     def at(self, threads: list[str], times: Int64) -> tuple[list[str], list[int]]:
-        """Innermost op and number of its note, for each of some moments."""
+        """Return the innermost op and number of its note, for each of some moments."""
         engines = {thread for thread, _, _, name in self.rows if name.startswith(_ENGINE)}
         names, notes = [""] * len(threads), [0] * len(threads)
         by_thread: dict[str, list[tuple[int, int, str]]] = {}
@@ -143,7 +143,7 @@ def read_trace(path: Path) -> MemoryTrace:
 
 
 def _shifted(memory: MemoryTrace, base: int) -> MemoryTrace:
-    """The same with times since 1970, where the trace has the base of its clock."""
+    """Return the same with times since 1970, where the trace has the base of its clock."""
     devices = (
         replace(device, events=replace(device.events, time_ns=device.events.time_ns + base))
         for device in memory.devices
@@ -152,7 +152,7 @@ def _shifted(memory: MemoryTrace, base: int) -> MemoryTrace:
 
 
 def _addresses(signed: Int64) -> Int64:
-    """Stand-ins for addresses, which older traces lack: a release is of the latest of its size."""
+    """Make up addresses, which older traces lack: a release is of the latest of its size."""
     held: dict[int, list[int]] = {}
     found = []
     for number, size in enumerate(signed.tolist(), start=1):

@@ -34,13 +34,13 @@ class PickleBytes:
         self.pos = 0
 
     def read_head(self, count: int) -> bytes:
-        """The first bytes of the file."""
+        """Return the first bytes of the file."""
         head = self._file.read(count)
         self._left -= len(head)
         return head
 
     def is_cut(self) -> bool:
-        """Whether the heads of frames say that the end of the file is missing.
+        """Return whether the heads of frames say that the end of the file is missing.
 
         They are read without what is between them, so that it is known before a gigabyte is read.
         """

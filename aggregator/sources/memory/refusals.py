@@ -19,12 +19,12 @@ class Refusals:
         self._path = path
 
     def cut(self) -> ProfileError:
-        """The error for a file that ends too early."""
+        """Return the error for a file that ends too early."""
         text = say("The snapshot '{path}' is cut off: it ends inside a value.", path=self._path)
         return self._error(CorruptProfileError, text)
 
     def no_pickle(self) -> ProfileError:
-        """The error for a file of another format."""
+        """Return the error for a file of another format."""
         text = say("'{path}' is not a pickle of protocol 2 to 5.", path=self._path)
         return self._error(UnsupportedProfileError, text)
 
@@ -33,12 +33,12 @@ class Refusals:
         raise self.damaged()
 
     def damaged(self) -> ProfileError:
-        """The error for a damaged file."""
+        """Return the error for a damaged file."""
         text = say("The snapshot '{path}' is damaged or no memory snapshot.", path=self._path)
         return self._error(CorruptProfileError, text)
 
     def too_deep(self) -> ProfileError:
-        """The error for too many levels."""
+        """Return the error for too many levels."""
         text = say(
             "The snapshot '{path}' nests more than {depth} levels, which no memory snapshot does.",
             path=self._path,
@@ -47,12 +47,12 @@ class Refusals:
         return self._error(CorruptProfileError, text)
 
     def too_large(self) -> ProfileError:
-        """The error for too many values."""
+        """Return the error for too many values."""
         text = say("The snapshot '{path}' claims more data than it can hold.", path=self._path)
         return self._error(CorruptProfileError, text)
 
     def refused(self, code: int) -> ProfileError:
-        """The error for an opcode that is not plain data."""
+        """Return the error for an opcode that is not plain data."""
         import pickletools  # noqa: PLC0415 - only for the name of the opcode
 
         known = [opcode.name for opcode in pickletools.opcodes if opcode.code == chr(code)]

@@ -86,7 +86,7 @@ def _rows(trace: object) -> tuple[EventRun, ...]:
 
 
 def _part(events: Events, runs: Iterable[EventRun], *, is_whole: bool) -> Events:
-    """The events of one device."""
+    """Return the events of one device."""
     runs = list(runs)
     if is_whole and runs == [EventRun(0, len(events))]:
         return events

@@ -40,7 +40,7 @@ class DeviceRows:
         self._row = {gpu: row for row, (gpu, _) in enumerate(numbered)}
 
     def work_columns(self, table: RawTable) -> dict[str, Any]:
-        """Columns that all device work shares."""
+        """Return the columns that all device work shares."""
         pids, pid_code = dense_codes(table["pid"])
         process = narrowest(np.searchsorted(self._process_keys, pids >> PID_SHIFT))
         pairs, pair_of = _pairs(table)
@@ -71,7 +71,7 @@ DIMENSIONS = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
 def kernel_columns(table: RawTable, devices: DeviceRows, names: NameCodes) -> Kernels:
-    """Kernels of an export."""
+    """Return the kernels of an export."""
     # If one of the two names is missing, the other is used for both.
     short_ids = np.where(table["short"] >= 0, table["short"], table["long"])
     long_ids = np.where(table["long"] >= 0, table["long"], table["short"])
@@ -90,7 +90,7 @@ HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 
 
 def memory_columns(table: RawTable, devices: DeviceRows) -> MemoryOps:
-    """Copies or sets of an export."""
+    """Return the copies or sets of an export."""
     nothing = np.full(len(table["start"]), -1, dtype=np.int64)
     kind = table.get("kind", nothing)
     host_kind = np.where(kind == HOST_TO_DEVICE, table.get("source", nothing), nothing)

@@ -42,7 +42,7 @@ def read_counters(
     offset_ns: int,
     end_ns: int,
 ) -> tuple[Counter, ...]:
-    """Samples of the GPUs of a profile, within its time.
+    """Return the samples of the GPUs of a profile, within its time.
 
     Args:
         schema: The export.

@@ -39,7 +39,7 @@ OWN_ERROR: Final = "CUPTI: "
 
 
 def read_diagnostics(schema: Schema) -> list[ProfileWarning]:
-    """Warnings about missing records, and the recorder's own errors."""
+    """Return the warnings about missing records, and the recorder's own errors."""
     columns = schema.columns(names.DIAGNOSTICS)
     if not {"text", "severity"} <= columns:
         return []
@@ -113,7 +113,7 @@ def _sum_after(prefix: str, texts: list[str]) -> int:
 
 
 def _lost(texts: list[str]) -> list[ProfileWarning]:
-    """A warning if Nsight Systems failed to import parts of the recording."""
+    """Return a warning if Nsight Systems failed to import parts of the recording."""
     failures = sum(text.startswith(_FAILED) for text in texts)
     if not failures:
         return []
@@ -131,7 +131,7 @@ def _lost(texts: list[str]) -> list[ProfileWarning]:
 
 
 def _errors(texts: Iterable[str]) -> list[ProfileWarning]:
-    """The recorder's errors in its own words, each once."""
+    """Return the recorder's errors in its own words, each once."""
     counts: dict[str, int] = {}
     for text in texts:
         if not text.startswith(_FAILED):

@@ -50,7 +50,7 @@ def with_memory(
     schema: Schema,
     range_names: Iterable[str],
 ) -> tuple[Device, ...]:
-    """The same devices with the memory that the run used.
+    """Return the same devices with the memory that the run used.
 
     Args:
         devices: GPUs of the profile.
@@ -77,7 +77,7 @@ def with_memory(
 
 
 def _read_samples(schema: Schema, *, has_uuids: bool) -> tuple[dict[GpuKey, dict[str, Any]], str]:
-    """Peak use and mean utilization by GPU, and the reason if there are none."""
+    """Return the peak use and mean utilization by GPU, and the reason if there are none."""
     try:
         with schema.connect() as connection:
             reason = _nvml_error(connection, schema)
@@ -107,7 +107,7 @@ def _read_samples(schema: Schema, *, has_uuids: bool) -> tuple[dict[GpuKey, dict
 
 
 def _read_allocations(schema: Schema, known: DeviceMap) -> dict[GpuKey, dict[str, Any]]:
-    """Most memory that the processes had allocated at once, by id of the GPU.
+    """Return the most memory that the processes had allocated at once, by id of the GPU.
 
     What was allocated before the capture began is known only when it is freed.
     """
@@ -144,7 +144,7 @@ def _read_allocations(schema: Schema, known: DeviceMap) -> dict[GpuKey, dict[str
 
 
 def gpu_key(uuid: object, number: object, *, has_uuids: bool) -> GpuKey:
-    """UUID of a GPU; another program's number is used only if UUIDs are unknown."""
+    """Return the UUID of a GPU; another program's number is used only if UUIDs are unknown."""
     plain = plain_uuid(uuid)
     if plain and has_uuids:
         return plain
@@ -162,7 +162,7 @@ def _nvml_error(connection: sqlite3.Connection, schema: Schema) -> str:
 
 
 def _read_markers(range_names: Iterable[str], *, has_uuids: bool) -> dict[GpuKey, dict[str, Any]]:
-    """Peak of PyTorch's allocator, summed over the processes of each GPU."""
+    """Return the peak of PyTorch's allocator, summed over the processes of each GPU."""
     by_process: dict[tuple[GpuKey, int], int] = {}
     for text in range_names:
         marker = _content(text) if text.startswith(MARKER_PREFIX) else {}

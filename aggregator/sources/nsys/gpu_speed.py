@@ -39,7 +39,7 @@ class GpuSpeed:
         self._samples = samples  # Number of samples whose speed is known.
 
     def is_slowed(self, end_ns: Sequence[int], length_ns: Sequence[int]) -> Bool:
-        """Which steps were not at full speed all the time.
+        """Return which steps were not at full speed all the time.
 
         Args:
             end_ns: Their ends since 1970. Unit: ns.
@@ -65,7 +65,7 @@ class GpuSpeed:
 
 
 def read_gpu_speed(schema: Schema, devices: Sequence[Device]) -> GpuSpeed:
-    """The samples of the GPUs of a profile; none where nothing is known."""
+    """Return the samples of the GPUs of a profile; none where nothing is known."""
     rows: list[tuple[object, ...]] = []
     try:
         if {*SAMPLE_COLUMNS, SLOWED} <= schema.columns(names.GPU_SAMPLES):

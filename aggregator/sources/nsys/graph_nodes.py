@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_graph_nodes(raw: dict[str, RawTable], threads: Int64) -> GraphNodes:
-    """Nodes of CUDA graphs that were traced node by node."""
+    """Return the nodes of CUDA graphs that were traced node by node."""
     table = raw[names.GRAPH_NODES]
     known = np.isin(table["tid"], threads) & (table["node"] >= 0)
     if not known.any():

@@ -54,7 +54,7 @@ class Lanes:
         self.pairs: Codes[tuple[int, int]] = Codes()
 
     def codes(self, tid: Int64, domain_id: Int64) -> Integers:
-        """Lane of each row; consecutive rows mostly have the same lane."""
+        """Return the lane of each row; consecutive rows mostly have the same lane."""
         heads = np.union1d(run_heads(tid), run_heads(domain_id))
         found = self.pairs.codes(zip(tid[heads].tolist(), domain_id[heads].tolist(), strict=True))
         lengths = np.diff(np.append(heads, len(tid)))
@@ -66,7 +66,7 @@ class Lanes:
         return codes.astype(_lane_type(len(target.pairs)))
 
     def columns(self) -> tuple[Int64, Int64]:
-        """Global thread id and domain number of each lane."""
+        """Return the global thread id and domain number of each lane."""
         pairs = np.array(self.pairs.values(), dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0].copy(), pairs[:, 1].copy()
 
@@ -168,7 +168,7 @@ _COLUMNS = ("start", "end", "lane", "kind", "seq", "label", "sizes")
 
 
 def _unified(parts: list[pa.DictionaryArray]) -> tuple[list[Integers], list[bytes]]:
-    """The codes of each part into one list of texts."""
+    """Return the codes of each part into one list of texts."""
     if not parts:
         return [], []
     chunks = pa.chunked_array(parts).unify_dictionaries().chunks
@@ -203,7 +203,7 @@ def _cut(text: str) -> str:
 
 
 def domain_codes(events: NvtxEvents, pid_shift: int) -> tuple[Int32, tuple[str, ...]]:
-    """Code of each lane's domain, and the domains' names; code 0 is the default domain.
+    """Return the code of each lane's domain, and the domains' names; code 0 is the default domain.
 
     Domain numbers are per process; domains of the same name are one domain.
     """
@@ -235,13 +235,13 @@ class LaneRows:
 
 
 def start_end_rows(events: NvtxEvents) -> RawTable:
-    """Ranges of ``nvtxRangeStart/End``."""
+    """Return the ranges of ``nvtxRangeStart/End``."""
     rows = events.others["kind"] == names.EVENT_START_END_RANGE
     return {name: column[rows] for name, column in events.others.items()}
 
 
 def range_columns(rows: RawTable, events: NvtxEvents, lanes: LaneRows, end_ns: int) -> Ranges:
-    """The ranges of ``rows``, columns of ``events``; those still open end with the capture."""
+    """Return ranges of ``rows``, columns of ``events``; those still open end with the capture."""
     # In place: these are the longest columns of the profile.
     end = rows["end"]
     is_open = end < 0
@@ -263,7 +263,7 @@ def range_columns(rows: RawTable, events: NvtxEvents, lanes: LaneRows, end_ns: i
 
 
 def mark_columns(events: NvtxEvents, lanes: LaneRows) -> Marks:
-    """NVTX marks."""
+    """Return the NVTX marks."""
     others = events.others
     rows = np.flatnonzero(others["kind"] == names.EVENT_MARK)
     lane = others["lane"][rows]
@@ -322,7 +322,7 @@ def _last_repetitions(table: RawTable, open_rows: Bool, events: NvtxEvents) -> B
 
 
 def read_annotations(schema: Schema) -> tuple[Annotation, ...]:
-    """Ranges and marks that have a category or a payload, in order of time."""
+    """Return the ranges and marks that have a category or a payload, in order of time."""
     columns = schema.columns(names.NVTX)
     payloads = [f'"{name}"' for name in _PAYLOADS if name in columns]
     if "category" not in columns or not payloads:
@@ -358,7 +358,7 @@ def read_annotations(schema: Schema) -> tuple[Annotation, ...]:
 
 
 def read_thread_names(schema: Schema) -> dict[int, str]:
-    """Names of threads by global thread id."""
+    """Return the names of threads by global thread id."""
     if not {"nameId", "globalTid"} <= schema.columns(names.THREAD_NAMES):
         return {}
     query = (

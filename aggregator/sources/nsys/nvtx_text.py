@@ -141,7 +141,7 @@ class _Words:
         self._words = np.ndarray(len(data) - self.WIDTH + 1, "<u8", data, strides=(1,))
 
     def stand_before(self, sign: Int64, text: bytes) -> Bool:
-        """Whether a text stands before each equals sign, and a space after it."""
+        """Return whether a text stands before each equals sign, and a space after it."""
         found: Bool = self._data[np.minimum(sign + 1, len(self._data) - 1)] == ord(" ")
         for low in {0, max(len(text) - self.WIDTH, 0)}:
             word = text[low : low + self.WIDTH]
@@ -168,7 +168,7 @@ def _offsets(texts: pa.Array) -> Int32:
 
 
 def _split_once(texts: pa.Array, separator: bytes) -> tuple[pa.Array, pa.Array]:
-    """Texts before and after the first separator (null without a separator)."""
+    """Return the texts before and after the first separator (null without a separator)."""
     parts = pc.split_pattern(texts, pattern=separator, max_splits=1)
     offsets = to_numpy(parts.offsets)
     count = np.diff(offsets)
@@ -185,7 +185,7 @@ def _starts_with(texts: pa.Array, prefix: bytes) -> Bool:
 
 
 def _sequence_numbers(rows: Int64, digits: pa.Array, num_rows: int) -> Int64:
-    """The numbers of some rows, -1 in all others."""
+    """Return the numbers of some rows, -1 in all others."""
     result = np.full(num_rows, -1, dtype=np.int64)
     if not len(rows):
         return result
@@ -204,6 +204,6 @@ def _are_digits(texts: pa.Array) -> bool:
 
 
 def _counters(texts: pa.Array) -> list[int]:
-    """Numbers of the ranges of a user, whose texts may only resemble PyTorch's."""
+    """Return the numbers of the ranges of a user, whose texts may only resemble PyTorch's."""
     numbers = [read_count(text) for text in texts.to_pylist()]
     return [-1 if number is None or number > MAX_SEQ else number for number in numbers]

@@ -26,7 +26,7 @@ _MAX_NS: Final = 1 << 53
 
 
 def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
-    """The reference of the process that ran most steps without profiling, rank 0 first.
+    """Return the reference of the process that ran most steps without profiling, rank 0 first.
 
     Steps while the hardware slowed the GPU down do not count.
     """
@@ -68,7 +68,7 @@ def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
 
 
 def _rows(schema: Schema) -> list[tuple[Any, ...]]:
-    """Times of all steps, with the process, rank, and what is known of each."""
+    """Return the times of all steps, with the process, rank, and what is known of each."""
     columns = schema.columns(names.STEP_TIMES)
     work = WORK if WORK in columns else "''"
     end = f'CAST("{END}" AS INTEGER)' if END in columns else "NULL"
@@ -84,7 +84,7 @@ def _rows(schema: Schema) -> list[tuple[Any, ...]]:
 
 
 def _note(schema: Schema) -> str:
-    """Code of the reason why steps are missing; empty if there is none."""
+    """Return the code of the reason why steps are missing; empty if there is none."""
     if not {"name", "value"} <= schema.columns(names.CAPTURE_NOTES):
         return ""
     with schema.connect() as connection:

@@ -71,15 +71,15 @@ class Schema:
         self._columns: dict[str, frozenset[str]] = {}
 
     def has(self, table: str) -> bool:
-        """Whether the export holds the table, in any version."""
+        """Return whether the export holds the table, in any version."""
         return table in self._tables
 
     def table(self, table: str) -> str:
-        """Quoted name of the table in this export."""
+        """Return the quoted name of the table in this export."""
         return f'"{self._tables[table]}"'
 
     def columns(self, table: str) -> frozenset[str]:
-        """Column names of a table; empty if the export lacks it."""
+        """Return the column names of a table; empty if the export lacks it."""
         if not self.has(table):
             return frozenset()
         if table not in self._columns:
@@ -87,7 +87,7 @@ class Schema:
         return self._columns[table]
 
     def column(self, table: str, name: str, default: str) -> str:
-        """SQL for a column that may be missing or NULL, which gives the default."""
+        """Return the SQL for a column that may be missing or NULL, which gives the default."""
         return f'coalesce("{name}", {default})' if name in self.columns(table) else default
 
     def _read_columns(self, table: str) -> frozenset[str]:

@@ -147,7 +147,7 @@ def _clear_strings(connection: sqlite3.Connection, schema: Schema) -> int:
 
 
 def _references(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Columns with ids of strings, but those of a program's output."""
+    """Yield the columns with ids of strings, but those of a program's output."""
     tables = connection.execute(
         "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'StringIds%'"
     ).fetchall()

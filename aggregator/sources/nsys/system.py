@@ -35,7 +35,7 @@ class DeviceMap:
     shown: frozenset[int] = frozenset()
 
     def gpu(self, pid: int, ordinal: int) -> int:
-        """Id of the GPU with a CUDA ordinal of a process."""
+        """Return the id of the GPU with a CUDA ordinal of a process."""
         return self.ordinals.get((pid, ordinal), self.host_ordinals.get(ordinal, ordinal))
 
     def visible(self) -> set[int]:
@@ -45,7 +45,7 @@ class DeviceMap:
         return seen & named or seen
 
     def numbered(self, used: set[tuple[int, int]]) -> dict[int, Device]:
-        """Visible and used GPUs by id, each with its CUDA ordinal as number.
+        """Return the visible and used GPUs by id, each with its CUDA ordinal as number.
 
         If processes have the same ordinal for different GPUs, the ordinals of the host are the
         numbers, and without those the ids.
@@ -66,7 +66,7 @@ class DeviceMap:
 
 
 def read_system(schema: Schema) -> SystemInfo:
-    """Versions and hardware; empty where not recorded."""
+    """Return the versions and hardware; empty where not recorded."""
     with _connected(schema) as connection:
         if schema.has(names.DLPROF_SYSTEM):
             return _from_dlprof(connection, schema)
@@ -74,7 +74,7 @@ def read_system(schema: Schema) -> SystemInfo:
 
 
 def read_session_start_ns(schema: Schema) -> int:
-    """Start of the session since 1970; 0: unknown. Unit: ns."""
+    """Return the start of the session since 1970, or 0 if it is unknown. Unit: ns."""
     if "utcEpochNs" not in schema.columns(names.SESSION_START):
         return 0
     query = f"SELECT CAST(max(utcEpochNs) AS INTEGER) FROM {schema.table(names.SESSION_START)}"
@@ -83,7 +83,7 @@ def read_session_start_ns(schema: Schema) -> int:
 
 
 def read_capture_ns(schema: Schema) -> int:
-    """Length of the capture, which is also its end; 0: unknown. Unit: ns."""
+    """Return the length of the capture, which is also its end, or 0 if it is unknown. Unit: ns."""
     if "duration" not in schema.columns(names.CAPTURE):
         return 0
     query = f"SELECT CAST(max(duration) AS INTEGER) FROM {schema.table(names.CAPTURE)}"
@@ -92,7 +92,7 @@ def read_capture_ns(schema: Schema) -> int:
 
 
 def read_session(schema: Schema) -> Session:
-    """When and where the capture was made."""
+    """Return when and where the capture was made."""
     with _connected(schema) as connection:
         host = _key_values(connection, schema, names.SYSTEM_ENV).get("Hostname", "")
     return Session(read_session_start_ns(schema) or None, host)
@@ -164,7 +164,7 @@ def _own_collector(meta: dict[str, str]) -> str:
 
 
 def cuda_version(number: str) -> str:
-    """CUDA's version to show: 13000 is 13.0, 11070 is 11.7."""
+    """Return CUDA's version to show: 13000 is 13.0, 11070 is 11.7."""
     version = read_count(number)
     if version is None:
         return number
@@ -172,7 +172,7 @@ def cuda_version(number: str) -> str:
 
 
 def read_devices(schema: Schema) -> DeviceMap:
-    """GPUs of the host; empty if the export has no table of them."""
+    """Return the GPUs of the host; empty if the export has no table of them."""
     with _connected(schema) as connection:
         tables = [
             sorted(map(dict, connection.execute(f"SELECT * FROM {schema.table(table)}")), key=str)
@@ -188,7 +188,7 @@ def read_devices(schema: Schema) -> DeviceMap:
 
 
 def _visible_devices(system: dict[str, str]) -> frozenset[int]:
-    """Numbers in ``CUDA_VISIBLE_DEVICES`` of the run; empty: not set, or set to names."""
+    """Return the numbers in ``CUDA_VISIBLE_DEVICES``; empty if it is unset or holds names."""
     found = re.search(r"(?:^|;)CUDA_VISIBLE_DEVICES=([0-9,]+)(?:;|$)", system.get(ENVIRONMENT, ""))
     return frozenset(int(row) for row in found[1].split(",") if row) if found else frozenset()
 
@@ -242,7 +242,7 @@ def _devices(rows: list[Row]) -> dict[int, Device]:
 
 
 def plain_uuid(uuid: object) -> str:
-    """A GPU's UUID without the prefix ``GPU-``, which NVML writes and CUDA does not."""
+    """Return a GPU's UUID without the prefix ``GPU-``, which NVML writes and CUDA does not."""
     return str(uuid or "").lower().removeprefix("gpu-")
 
 
@@ -267,7 +267,7 @@ def _ordinals(connection: sqlite3.Connection, schema: Schema) -> dict[tuple[int,
 
 
 def _host_ordinals(rows: list[Row]) -> dict[int, int]:
-    """CUDA ordinals of the host's GPUs, if the table of GPUs has them."""
+    """Return the CUDA ordinals of the host's GPUs, if the table of GPUs has them."""
     result = {}
     for row in rows:
         ordinal, gpu, major = (_number(row, name) for name in (("cuDevice",), _ID, _MAJOR))

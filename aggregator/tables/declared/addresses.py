@@ -110,7 +110,7 @@ OBJECTS: dict[str, ObjectSpec] = {
 
 
 def find_table(address: str) -> FoundTable | None:
-    """The table at an address such as ``iterations/3/ops``; None if there is none."""
+    """Return the table at an address such as ``iterations/3/ops``; None if there is none."""
     for template, spec in TABLES.items():
         pattern = _HOLE.sub(lambda hole: f"(?P<{hole[1]}>{_HOLES[hole[1]]})", template)
         if match := re.fullmatch(pattern, address):

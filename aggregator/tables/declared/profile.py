@@ -30,7 +30,7 @@ _SYSTEM_COLUMNS = {
 
 
 def viewer_version() -> str:
-    """Version of the installed package; empty in a checkout that is not installed."""
+    """Return the version of the installed package; empty in a checkout that is not installed."""
     try:
         return metadata.version(_DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -38,7 +38,7 @@ def viewer_version() -> str:
 
 
 def profile_id(path: Path) -> str:
-    """A readable id: the file's name, and a hash of its path to distinguish equal names."""
+    """Return a readable id: the file's name, and a hash of its path to distinguish equal names."""
     stem = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40]
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     return f"{stem or 'profile'}-{digest}"
@@ -48,7 +48,7 @@ _USUAL_STEM = "dlprof_dldb"
 
 
 def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> Record:
-    """The item of a profile in the list of profiles."""
+    """Return the item of a profile in the list of profiles."""
     config = _config_row(database)
     return {
         "id": profile_id,
@@ -67,7 +67,7 @@ def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> Reco
 
 
 def profile_details(database: ProfileDatabase) -> Record:
-    """Further metadata, for the page of a single profile: system, domains, warnings."""
+    """Return the further metadata, for the page of a single profile: system, domains, warnings."""
     config, unknown = _system_config(database)
     return {
         "system_config": config,
@@ -79,7 +79,7 @@ def profile_details(database: ProfileDatabase) -> Record:
 
 
 def display_name(path: Path, database: ProfileDatabase) -> str:
-    """Name of the profile, else the name of its file."""
+    """Return the name of the profile, else the name of its file."""
     return str(_config_row(database).get("profile_name") or name_of_file(path))
 
 
@@ -89,7 +89,7 @@ def name_of_file(path: Path) -> str:
 
 
 def domains(database: ProfileDatabase) -> list[str]:
-    """Domains of a profile, the default one first."""
+    """Return the domains of a profile, the default one first."""
     names = [str(name) for (name,) in _rows(database, "view_domains", "domain_name")]
     return sorted(names or [DEFAULT_DOMAIN], key=lambda name: name != DEFAULT_DOMAIN)
 
@@ -121,13 +121,13 @@ def _system_config(database: ProfileDatabase) -> tuple[Record, dict[str, str]]:
 
 
 def _gpu_name(database: ProfileDatabase) -> str | None:
-    """Names of the GPUs, each once."""
+    """Return the names of the GPUs, each once."""
     names = dict.fromkeys(str(name) for (name,) in _rows(database, "view_gpu_names", "gpu_name"))
     return ", ".join(names) or None
 
 
 def _iteration_count(database: ProfileDatabase) -> int | None:
-    """Iterations of the whole profile, by the key node of its first aggregation."""
+    """Return the iterations of the whole profile, by the key node of its first aggregation."""
     rows = _rows(database, "view_performance_summary", "aggr_id", "total_iterations")
     counts = [(aggr, count) for aggr, count in rows if count is not None]
     return int(min(counts)[1]) if counts else None
@@ -138,7 +138,7 @@ def _gpu_count(config: Record) -> int | None:
 
 
 def _created_at(path: Path, database: ProfileDatabase) -> str:
-    """When the first aggregation began; else when the file was last written."""
+    """Return when the first aggregation began; else when the file was last written."""
     starts = [
         str(start) for (start,) in _rows(database, "view_aggregations", "aggr_start") if start
     ]
@@ -157,7 +157,7 @@ def _warnings(database: ProfileDatabase) -> list[Record]:
 
 
 def _rows(database: ProfileDatabase, view: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Rows of a view; none if the database lacks it or one of the columns."""
+    """Return the rows of a view; none if the database lacks it or one of the columns."""
     if not columns or not all(database.has(view, column) for column in columns):
         return []
     return database.rows(f"SELECT {', '.join(columns)} FROM {view}")  # noqa: S608

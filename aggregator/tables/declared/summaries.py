@@ -231,7 +231,7 @@ def _sums(part: str, view: str, stem: str, model_stem: str) -> tuple[Field, ...]
 
 
 def _communication(name: str, column: str, total: str, meaning: str) -> Field:
-    """Of the kernels that move data between GPUs, which DLProf counts among the others."""
+    """Declare a field of the kernels that move data between GPUs, which DLProf counts as others."""
     return Field(
         f"communication.{name}",
         "view_kernel_summaries",

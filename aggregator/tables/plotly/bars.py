@@ -22,7 +22,7 @@ _PARTS = (
 
 
 def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """One bar per GPU: ``device_id``, ``gpu_name`` and ``gpu_utilization_pct``."""
+    """Return one bar per GPU: ``device_id``, ``gpu_name`` and ``gpu_utilization_pct``."""
     if not row_count(table):
         return empty_figure(theme, say("No GPU in this profile"))
     values = column(table, "gpu_utilization_pct")
@@ -45,7 +45,7 @@ def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 
 def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """Bars of the times of ``_PARTS`` per ``rank``; no bar for an unknown value."""
+    """Return the bars of the times of ``_PARTS`` per ``rank``; no bar for an unknown value."""
     if not row_count(table):
         return empty_figure(theme, say("No ranks in this profile"))
     columns = {name: column(table, name) for name, *_ in _PARTS}
@@ -81,7 +81,7 @@ MAX_OPS = 15  # Ops on the critical path that are drawn.
 
 
 def critical_path(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """The ops that fill most of the critical path, and what they could be later for free.
+    """Return the ops that fill most of the critical path, and what they could be later for free.
 
     From ``op_id``, ``op_name``, ``path_pct`` and ``slack_ns``.
     """

@@ -92,6 +92,6 @@ def row_samples(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 
 def _colors(sides: list[str], captures: list[str]) -> dict[tuple[str, str], str]:
-    """The color of each capture, in order."""
+    """Return the color of each capture, in order."""
     pairs = dict.fromkeys(zip(sides, captures, strict=True))
     return {pair: _BASE if pair[0] == "base" else _NEW for pair in pairs}

@@ -20,7 +20,7 @@ MOST_ROWS: Final = 256
 
 
 def slow_ranks(found: Stragglers, theme: Theme = Theme.LIGHT) -> Figure:
-    """Time of each rank over the median of the others, by iteration.
+    """Return the time of each rank over the median of the others, by iteration.
 
     Args:
         found: The ranks compared.

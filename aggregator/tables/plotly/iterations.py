@@ -82,7 +82,7 @@ def iteration_summary(
     only_profiled: bool = False,
     max_bars: int = MAX_BARS,
 ) -> Figure:
-    """Stacked bars over the iterations.
+    """Return the stacked bars over the iterations.
 
     With more iterations than bars, a bar is the mean of neighbors. Iterations inside and outside
     the aggregation, and those of different kinds, never share a bar; nor do those of different
@@ -121,7 +121,7 @@ def iteration_summary(
 
 
 def _meta(bars: list[_Bar], size: int, unit: TimeUnit, bounds: dict[str, int]) -> dict[str, object]:
-    """Values for the page's own hover card and bounds."""
+    """Return the values for the page's own hover card and bounds."""
     return {
         "unit": unit.symbol,
         "unit_ns": unit.ns,
@@ -168,7 +168,7 @@ def _is_shown(one: _Iteration, start: int | None, stop: int | None, *, only_prof
 
 
 def _bucket(shown: list[_Iteration], max_bars: int) -> tuple[int, list[_Bar]]:
-    """The smallest bucket size with at most ``max_bars`` bars, and the bars."""
+    """Return the smallest bucket size with at most ``max_bars`` bars, and the bars."""
     runs = _runs(shown, lambda item: (item.kind, item.is_profiled, item.phase))
     if len(runs) > max_bars // 2:
         runs = _runs(shown, lambda item: (item.kind, item.is_profiled))
@@ -215,7 +215,7 @@ def _about(bar: _Bar) -> Part:
 
 
 def _bounds(bounds: dict[str, int], theme: Theme) -> list[Part]:
-    """A line before the first and one after the last aggregated iteration."""
+    """Return a line before the first and one after the last aggregated iteration."""
     return [
         {
             "type": "line",

@@ -96,7 +96,7 @@ def _positive(*values: float | None) -> bool:
 
 
 def _scatter(kind: str, points: list[Part], longest: int) -> Part:
-    """Ops with one bound; the area of a marker is proportional to GPU time."""
+    """Return the ops with one bound; the area of a marker is proportional to GPU time."""
     sizes = [
         _MARKER + (_LARGEST - _MARKER) * (int(point["gpu_time_ns"] or 0) / longest) ** 0.5
         for point in points
@@ -127,7 +127,7 @@ def _roofs(
     most: float,
     theme: Theme,
 ) -> list[Part]:
-    """Lines: bandwidth times intensity, up to the peak of each precision that ops used."""
+    """Return lines: bandwidth times intensity, up to the peak of each precision that ops used."""
     if not bandwidth:
         return []
     wanted = [name for name in _ROOFS if name in used or name == "float32"]
@@ -155,7 +155,7 @@ def _label(roof: Part, right: float, theme: Theme) -> Part:
 
 
 def _bandwidth_label(bandwidth: float, left: float, theme: Theme) -> Part:
-    """Label of the slope, above its left end."""
+    """Return the label of the slope, above its left end."""
     x = left * 10 ** (_MARGIN / 2)
     return _note(f"{bandwidth:g} GB/s", (left, x * bandwidth / 1e3), "left", theme)
 
@@ -175,5 +175,5 @@ def _note(text: str, at: tuple[float, float], anchor: str, theme: Theme) -> Part
 
 
 def _log_range(values: list[float], margin: float) -> list[float]:
-    """Ends of a logarithmic axis around values."""
+    """Return the ends of a logarithmic axis around values."""
     return [log10(min(values)) - margin, log10(max(values)) + margin]

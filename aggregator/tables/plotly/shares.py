@@ -45,7 +45,7 @@ def gpu_utilization(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 
 def tensor_core_efficiency(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """Share of Tensor Core kernels in the kernel time of eligible ops.
+    """Return the share of Tensor Core kernels in the kernel time of eligible ops.
 
     From ``using_tc_pct`` and ``not_using_tc_pct`` of one row.
     """
@@ -58,7 +58,7 @@ def tensor_core_efficiency(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 
 def kernel_gpu_time(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """GPU time of the kernels and copies, summed, from one row.
+    """Return the GPU time of the kernels and copies, summed, from one row.
 
     Communication, where there is any, is a part of its own; the row counts it among the others.
     """
@@ -88,7 +88,7 @@ def kernel_gpu_time(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 
 def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """Shares of the wall time as one stacked bar, from ``<part>_pct`` of one row."""
+    """Return the shares of the wall time as one stacked bar, from ``<part>_pct`` of one row."""
     row = only_row(table, *(f"{part}_pct" for part in PARTS))
     values = split_communication(dict(zip(PARTS, row, strict=True)))
     if all(value is None for value in values.values()):

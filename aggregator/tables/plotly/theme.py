@@ -82,7 +82,7 @@ IDLE = {Theme.LIGHT: "#dcdfe5", Theme.DARK: "#343a45"}
 
 
 def base_layout(theme: Theme) -> Part:
-    """A layout with a transparent background and no title, which the page has."""
+    """Return a layout with a transparent background and no title, which the page has."""
     return {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -95,13 +95,13 @@ def base_layout(theme: Theme) -> Part:
 
 
 def axis(theme: Theme, title: str, **more: Any) -> Part:
-    """An axis with a title, in the theme's colors."""
+    """Return an axis with a title, in the theme's colors."""
     colors = {"gridcolor": _GRID[theme], "linecolor": _GRID[theme], "zerolinecolor": _GRID[theme]}
     return {"title": {"text": title}, "automargin": True, **colors, **more}
 
 
 def empty_figure(theme: Theme, reason: str) -> Figure:
-    """A figure without data that shows the reason."""
+    """Return a figure without data that shows the reason."""
     at = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
     notes = {"annotations": [{"text": reason, "showarrow": False, **at}]}
     hidden = {"visible": False}

@@ -26,14 +26,14 @@ def column(table: Table, name: str) -> list[Any]:
 
 
 def row_count(table: Table) -> int:
-    """Number of rows of a table."""
+    """Return the number of rows of a table."""
     for name in table:
         return len(column(table, str(name)))
     return 0
 
 
 def only_row(table: Table, *names: str) -> list[Any]:
-    """Values of a table of one row; all None if it is empty."""
+    """Return the values of a table of one row; all None if it is empty."""
     values = [column(table, name) for name in names]
     return [found[0] if found else None for found in values]
 
@@ -46,7 +46,7 @@ class TimeUnit:
     ns: int  # Length. Unit: ns.
 
     def of(self, time_ns: float | None) -> float | None:
-        """A time in this unit; None: unknown."""
+        """Return a time in this unit, or None if it is unknown."""
         return None if time_ns is None else time_ns / self.ns
 
 
@@ -60,5 +60,5 @@ _UNITS = (
 
 
 def choose_unit(largest_ns: float) -> TimeUnit:
-    """The largest unit that is not longer than the largest value."""
+    """Return the largest unit that is not longer than the largest value."""
     return next((unit for unit in _UNITS if largest_ns >= unit.ns), _UNITS[-1])

@@ -38,7 +38,7 @@ class Counter:
 
 
 def read_counters(connection: sqlite3.Connection, window: Window | None = None) -> list[Counter]:
-    """The counters of a database by number of the GPU, and their samples in some time.
+    """Return the counters of a database by number of the GPU, and their samples in some time.
 
     All errors are those of ``Events``.
     """
@@ -50,7 +50,7 @@ def read_counters(connection: sqlite3.Connection, window: Window | None = None) 
 
 
 def _within(counter: Counter, window: Window) -> Counter:
-    """The samples of some time, cut at its ends."""
+    """Return the samples of some time, cut at its ends."""
     rows = window.holds(counter.start_ns, counter.end_ns)
     start = np.maximum(counter.start_ns[rows], window.low_ns)
     stop = np.minimum(counter.end_ns[rows], window.high_ns)
@@ -111,7 +111,7 @@ def _counter(
 
 
 def counter_items(counter: Counter, label: int, origin_ns: int) -> tuple[Items, Scale]:
-    """Samples as items, whose rows are values in steps of a scale.
+    """Return the samples as items, whose rows are values in steps of a scale.
 
     Args:
         counter: The counter.

@@ -109,7 +109,7 @@ class EventDetails:
         self._events = EventRows(connection)
 
     def read(self, key: str, start_ns: int, row: int) -> TimelineEvent | None:
-        """All about the event of a lane with a start and a row id; None: there is none.
+        """Return all about the event of a lane with a start and a row id, or None if there is none.
 
         Args:
             key: The lane.
@@ -133,7 +133,7 @@ class EventDetails:
         return TimelineEvent(**(event | self._about(known)), related=related)
 
     def _about(self, known: Facts) -> Facts:
-        """What the page shows, without the rows that link the tables."""
+        """Return what the page shows, without the rows that link the tables."""
         facts: Facts = {}
         if known.get("op"):
             facts |= self._one(_OP, id=known["op"])
@@ -162,7 +162,7 @@ class EventDetails:
         return found
 
     def _related(self, kind: str, row: int, known: Facts) -> Iterator[RelatedEvent]:
-        """The launching call or the launched work, and the partner of the other direction."""
+        """Yield the launching call or the launched work, and the partner of the other direction."""
         if kind == "work":
             yield from self._launching_call(known)
         if kind in {"calls", "waits"}:
@@ -207,7 +207,7 @@ class EventDetails:
     def _placed(
         self, relation: str, kind: str, where: tuple[int, int, int] | None
     ) -> Iterator[RelatedEvent]:
-        """An execution of an op by thread, start and row id, where it is in the timeline."""
+        """Yield an execution of an op by thread, start and row id, where it is in the timeline."""
         if where is None:
             return
         thread, start, row = where
@@ -218,7 +218,7 @@ class EventDetails:
     def _find(
         self, prefix: str, start_ns: int, duration_ns: int | None, row: int | None
     ) -> Facts | None:
-        """The event of a start and a duration or row id in the lanes of a prefix."""
+        """Return the event of a start and a duration or row id in the lanes of a prefix."""
         for key in self._stored.lanes:
             if key.startswith(f"{prefix}."):
                 found = self._event(

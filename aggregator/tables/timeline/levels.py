@@ -26,7 +26,7 @@ _FEWEST: Final = 2_048  # Items of a lane that are joined as they are asked for.
 
 
 def lane_levels(events: Items, *, are_samples: bool = False) -> Iterator[tuple[int, Items]]:
-    """The shifts and items of the levels that are stored, the finest first.
+    """Yield the shifts and items of the levels that are stored, the finest first.
 
     Of samples that are joined the largest row is kept, which is their value.
     """
@@ -52,7 +52,7 @@ def join_short(items: Items, shift: int, *, are_samples: bool = False) -> Items:
 def shown_items(
     items: Items, shift: int, first: int, last: int, *, are_samples: bool = False
 ) -> Items:
-    """What bins ``first <= bin < last`` show of items of this grid or a finer one.
+    """Return what bins ``first <= bin < last`` show of items of this grid or a finer one.
 
     All that begins in them, and events as long as a bin that reach into them. Short items are
     joined if there are more than about two a bin; where many long ones overlap, they are, too.
@@ -76,13 +76,13 @@ def _are_wide(items: Items, shift: int) -> Bool:
 
 
 def _num_joined(items: Items, shift: int) -> int:
-    """Number of items that ``join_short`` leaves."""
+    """Return the number of items that ``join_short`` leaves."""
     is_wide = _are_wide(items, shift)
     return int(is_wide.sum()) + len(run_heads(items.start_ns[~is_wide] >> shift))
 
 
 def _runs(items: Items, bins: Int64, are_samples: bool) -> Items:  # noqa: FBT001
-    """The items of each bin as one."""
+    """Return the items of each bin as one."""
     if not len(items):
         return items
     heads = run_heads(bins)
@@ -99,7 +99,7 @@ def _runs(items: Items, bins: Int64, are_samples: bool) -> Items:  # noqa: FBT00
 
 
 def _largest(run: Int64, items: Items) -> Int64:
-    """The first item of each run with the label that has the most time in it."""
+    """Return the first item of each run with the label that has the most time in it."""
     order = np.lexsort((items.label, run))
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (np.diff(run[order]) != 0) | (np.diff(items.label[order]) != 0)
@@ -111,6 +111,6 @@ def _largest(run: Int64, items: Items) -> Int64:
 
 
 def _highest(run: Int64, items: Items) -> Int64:
-    """The first item of each run with the largest row."""
+    """Return the first item of each run with the largest row."""
     order = np.lexsort((-items.row, run))
     return order[run_heads(run[order])]

@@ -29,7 +29,7 @@ class Marked:
 
 
 def read_marked(connection: sqlite3.Connection, aggregation: int) -> Sequence[Marked]:
-    """The advice of an aggregation that names work or iterations, most gain first."""
+    """Return the advice of an aggregation that names work or iterations, most gain first."""
     if not has_table(connection, "advice"):
         return ()
     sql = "SELECT advice, evidence FROM advice WHERE aggr = ? AND status = 'found' ORDER BY place"

@@ -60,7 +60,7 @@ _MOST_ROWS = 40
 
 
 def _nesting(start: Int64, stop: Int64) -> Bool:
-    """A choice of events that nest, from the first on."""
+    """Return a choice of events that nest, from the first on."""
     chosen = np.ones(len(start), dtype=bool)
     while True:
         crossing = np.flatnonzero(chosen)[_crossing(start[chosen], stop[chosen])]
@@ -70,7 +70,7 @@ def _nesting(start: Int64, stop: Int64) -> Bool:
 
 
 def _crossing(start: Int64, stop: Int64) -> Int64:
-    """Events that end after an event in which they begin."""
+    """Return the events that end after an event in which they begin."""
     ends = np.sort(np.maximum(stop, start + 1))
     depth = np.arange(len(start)) - np.searchsorted(ends, start, side="right")
     crossing: list[Int64] = []
@@ -83,7 +83,7 @@ def _crossing(start: Int64, stop: Int64) -> Int64:
 
 
 def _disjoint(start: Int64, stop: Int64) -> Bool:
-    """Events that begin after all before them have ended; the first always does."""
+    """Return the events that begin after all before them have ended; the first always does."""
     ended = np.maximum.accumulate(np.maximum(stop, start))
     chosen: Bool = np.append(True, start[1:] >= ended[:-1])
     return chosen
@@ -106,7 +106,7 @@ def module_spans(
     *,
     is_cut: bool = False,
 ) -> ModuleSpans:
-    """The modules of a thread's ops, from the paths in their names.
+    """Return the modules of a thread's ops, from the paths in their names.
 
     Calls that follow each other in one module and iteration make one span; a span ends with the
     last of them.
@@ -145,7 +145,7 @@ def module_spans(
 
 
 def _module_paths(names: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
-    """Paths of the modules around each op, outermost first.
+    """Return the paths of the modules around each op, outermost first.
 
     An op whose path is that of a module itself, as the range of an iteration, is within it.
     """
@@ -163,7 +163,7 @@ def _prefixes(name: str) -> tuple[str, ...]:
 
 
 def _changes(column: Integers) -> Bool:
-    """Rows whose value is not that of the row before; the first one is none."""
+    """Return the rows whose value is not that of the row before; the first one is none."""
     changes = np.zeros(len(column), dtype=bool)
     changes[1:] = column[1:] != column[:-1]
     return changes

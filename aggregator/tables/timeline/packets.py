@@ -53,7 +53,7 @@ class Slices:
     ends: tuple[Int64, ...] = ()  # Arrows that end here; 0: none.
 
     def rows(self, rows: Int64 | slice | Bool) -> Slices:
-        """The chosen slices."""
+        """Return the chosen slices."""
         return Slices(
             *(self.start_ns[rows], self.end_ns[rows], self.name[rows], self.category[rows]),
             texts=tuple((key, column[rows]) for key, column in self.texts),
@@ -105,7 +105,7 @@ class Names:
         self.new: list[tuple[int, str]] = []
 
     def number(self, name: str) -> int:
-        """The number of a text."""
+        """Return the number of a text."""
         known = self._numbers.get(name)
         if known is None:
             known = self._numbers[name] = len(self._numbers) + 1
@@ -113,7 +113,7 @@ class Names:
         return known
 
     def numbers(self, names: Sequence[str]) -> Int64:
-        """The numbers of texts."""
+        """Return the numbers of texts."""
         return np.array([self.number(name) for name in names], dtype=np.int64)
 
 
@@ -130,15 +130,15 @@ class Packets:
         self._begin(categories)
 
     def track(self, name: str, parent: int = 0) -> int:
-        """A new track; its number is the parent of others."""
+        """Return a new track; its number is the parent of others."""
         return self._add_track(text(2, name), parent)
 
     def process_track(self, pid: int) -> int:
-        """The track of a process."""
+        """Return the track of a process."""
         return self._add_track(message(3, varint(1, pid)))
 
     def thread_track(self, pid: int, tid: int, name: str, process: int) -> int:
-        """The track of a thread below that of its process."""
+        """Return the track of a thread below that of its process."""
         thread = varint(1, pid) + varint(2, tid) + (text(5, name) if name else b"")
         return self._add_track(message(4, thread), process)
 
@@ -211,7 +211,7 @@ class Packets:
         return messages(_ANNOTATION, [name, varints(field, np.maximum(values, 0))], present)
 
     def _begin(self, categories: Sequence[str]) -> None:
-        """The first packet: categories, and that numbers of names start anew."""
+        """Return the first packet: categories, and that numbers of names start anew."""
         interned = b"".join(
             message(_EVENT_CATEGORIES, varint(1, number + 1) + text(2, name))
             for number, name in enumerate(categories)

@@ -33,7 +33,7 @@ _prepared: QueryCache[StoredTimeline] = QueryCache(_MOST_BYTES, lambda found: fo
 
 
 def prepared_timeline(data: AggregationData, folder: Path | None) -> StoredTimeline:
-    """The lanes of an aggregation with their levels of detail.
+    """Return the lanes of an aggregation with their levels of detail.
 
     Args:
         data: The aggregation, of a database of this program.
@@ -58,7 +58,7 @@ def prepared_timeline(data: AggregationData, folder: Path | None) -> StoredTimel
 
 
 def _stored(path: Path, state: str) -> StoredTimeline | None:
-    """The timeline of a file; None: there is none of this state of the database."""
+    """Return the timeline of a file, or None if there is none of this state of the database."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = map_timeline(path)
         if found.state == state:

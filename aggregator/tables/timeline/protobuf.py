@@ -23,7 +23,7 @@ _MOST_GROUPS: Final = 10  # of seven bits, in a number of 64
 
 
 def varints(number: int, values: Integers, present: Bool | None = None) -> Field:
-    """A field of whole numbers, one per row.
+    """Return a field of whole numbers, one per row.
 
     Args:
         number: Number of the field.
@@ -34,13 +34,13 @@ def varints(number: int, values: Integers, present: Bool | None = None) -> Field
 
 
 def fixed64s(number: int, values: Integers, present: Bool | None = None) -> Field:
-    """A field of 64-bit numbers of fixed width, one per row."""
+    """Return a field of 64-bit numbers of fixed width, one per row."""
     data = values.astype("<u8").view(np.uint8).reshape(-1, 8)
     return _tagged(number, _FIXED64, (data, np.ones(data.shape, dtype=bool)), present)
 
 
 def messages(number: int, fields: Sequence[Field], present: Bool | None = None) -> Field:
-    """A field that is a message itself, made of fields of the same rows."""
+    """Return a field that is a message itself, made of fields of the same rows."""
     data, used = hstack_fields(fields)
     length, length_used = _varint(used.sum(axis=1))
     body = np.hstack([length, data]), np.hstack([length_used, used])
@@ -48,28 +48,28 @@ def messages(number: int, fields: Sequence[Field], present: Bool | None = None) 
 
 
 def hstack_fields(fields: Sequence[Field]) -> Field:
-    """Fields one after the other in each row."""
+    """Return the fields one after the other in each row."""
     return np.hstack([data for data, _ in fields]), np.hstack([used for _, used in fields])
 
 
 def encoded(field: Field) -> bytes:
-    """The bytes of all rows, one row after the other."""
+    """Return the bytes of all rows, one row after the other."""
     data, used = field
     return data[used].tobytes()
 
 
 def text(number: int, value: str) -> bytes:
-    """One field of text."""
+    """Return one field of text."""
     return message(number, value.encode())
 
 
 def message(number: int, content: bytes) -> bytes:
-    """One field that is a message, or bytes."""
+    """Return one field that is a message, or bytes."""
     return _one(number << 3 | _LENGTH_DELIMITED) + _one(len(content)) + content
 
 
 def varint(number: int, value: int) -> bytes:
-    """One field of a whole number."""
+    """Return one field of a whole number."""
     return _one(number << 3 | _VARINT) + _one(value)
 
 

@@ -78,7 +78,7 @@ def range_totals(
     low_ns: int,
     high_ns: int,
 ) -> TimelineRange:
-    """Totals of some time; events are cut at its ends.
+    """Return the totals of some time; events are cut at its ends.
 
     Args:
         stored: The timeline; None: there is none.
@@ -152,7 +152,7 @@ def _longest(
 
 
 def _sums(codes: Int64, time_ns: Int64) -> list[tuple[int, int, int]]:
-    """Code, number and time of the rows of each code, most time first."""
+    """Return the code, number and time of the rows of each code, most time first."""
     values, dense = dense_codes(codes)
     count = np.bincount(dense, minlength=len(values))
     total = np.zeros(len(values), dtype=np.int64)

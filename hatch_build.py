@@ -97,7 +97,7 @@ class BuildHook(BuildHookInterface[Any]):
             raise RuntimeError(message)
 
     def _is_unpacked_sdist(self) -> bool:
-        """Only an sdist has PKG-INFO; a checkout may hold a stale build and is built anew."""
+        """Tell an sdist by its PKG-INFO: a checkout may hold a stale build and is built anew."""
         return (Path(self.root) / "PKG-INFO").is_file()
 
     @staticmethod

@@ -18,7 +18,7 @@ _LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)\s]+)")
 
 
 def repository() -> str:
-    """Address of the repository; empty: unknown."""
+    """Return the address of the repository, or an empty text if it is unknown."""
     address = os.environ.get("DLPROF_REPOSITORY", "")
     if not address and (name := os.environ.get("GITHUB_REPOSITORY")):
         address = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
@@ -26,7 +26,7 @@ def repository() -> str:
 
 
 def absolute_links(text: str, address: str, tag: str) -> str:
-    """A page of the repository whose links and pictures are found from elsewhere, too."""
+    """Return a page of the repository whose links and pictures are found from elsewhere, too."""
     # Pictures first: what is left then are links, also those around pictures.
     text = _IMAGE.sub(rf"\g<1>{address}/raw/{tag}/\g<2>", text)
     return _LINK.sub(rf"\g<1>{address}/blob/{tag}/\g<2>", text)

@@ -154,7 +154,7 @@ def _run_child(name: str, profile: Path, database: Path) -> Measured:
 
 
 def _child(name: str, paths: list[Path]) -> int:
-    """One measured run; prints its result as JSON."""
+    """Return one measured run; prints its result as JSON."""
     from benchmarks.work import work_of
 
     profile, database = paths

@@ -90,7 +90,7 @@ BEFORE = "before"
 
 
 def build(folder: Path) -> Path:
-    """Compile the collector with the stages in it."""
+    """Return the compile the collector with the stages in it."""
     source = REPOSITORY / "dlprof_nvtx" / "native"
     files = [path for path in source.glob("*.c") if path.name != "cupti.c"]
     target = folder / "call_prices.so"
@@ -205,7 +205,7 @@ def tables(found: dict[str, dict[str, list[Stages]]]) -> Iterator[str]:
 
 
 def _read(folder: Path) -> tuple[str, list[str]]:
-    """What was recorded, in words, and what the collector noted."""
+    """Return what was recorded, in words, and what the collector noted."""
     said, notes = "nothing", []
     for path in folder.glob("*.records"):
         found = read_records(path)

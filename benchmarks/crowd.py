@@ -69,7 +69,7 @@ class Client:
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
 
     def ask(self, path: str, body: object = None) -> tuple[int, str | None, Any]:
-        """Status, Retry-After and body of an answer; status 0: the connection was lost."""
+        """Return status, Retry-After and body of an answer; status 0: the connection was lost."""
         method = "GET" if body is None else "POST"
         text = None if body is None else json.dumps(body)
         try:
@@ -84,7 +84,7 @@ class Client:
         return answer.status, answer.headers.get("Retry-After"), json.loads(content)
 
     def insist(self, path: str, body: object = None) -> Any:
-        """The body of a good answer; a busy server is asked again."""
+        """Return the body of a good answer; a busy server is asked again."""
         for _ in range(600):
             status, _, found = self.ask(path, body)
             if status in {200, 202}:
@@ -154,7 +154,7 @@ def measure(url: str, options: argparse.Namespace) -> Seen:
 
 
 def report(seen: Seen) -> tuple[str, bool]:
-    """A Markdown table, and whether all limits are met."""
+    """Return a Markdown table, and whether all limits are met."""
     lines = ["| what | times | median | p95 | most |", "|---|---:|---:|---:|---:|"]
     for name, values in (
         ("job, from its request to its end", seen.jobs_s),

@@ -62,7 +62,7 @@ class ClockLog:
             self._slowed_s.setdefault(gpu, []).append(time_s)
 
     def slowed(self, gpus: str, times_ms: Sequence[float], end_s: float) -> list[bool]:
-        """Which steps of a program ran while one of its GPUs was slowed down.
+        """Return which steps of a program ran while one of its GPUs was slowed down.
 
         Args:
             gpus: Numbers of its GPUs.
@@ -81,7 +81,7 @@ class ClockLog:
 
 
 def same_steps(ends_ns: Sequence[int], bare_ends_ns: Sequence[int]) -> list[int]:
-    """The steps of a program's own clock that are the bare steps, by the time of their ends.
+    """Return the steps of a program's own clock that are the bare steps, by the time of their ends.
 
     Bare steps before the collection and those after it do not follow each other. A program ends a
     step just after its optimizer.

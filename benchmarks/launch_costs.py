@@ -18,7 +18,7 @@ GRAPH_NODES = 100
 
 
 def kinds() -> dict[str, Callable[[], object]]:
-    """What is timed, by name; each launches one kernel."""
+    """Return what is timed, by name; each launches one kernel."""
     x = torch.zeros(64, device="cuda")
     nvtx: Any = torch._C._nvtx
     push, pop = nvtx.rangePushA, nvtx.rangePop
@@ -53,7 +53,7 @@ def kinds() -> dict[str, Callable[[], object]]:
 
 
 def timed_us(run: Callable[[], object], launches: int) -> float:
-    """Time of one call. Unit: us."""
+    """Return the time of one call. Unit: us."""
     torch.cuda.synchronize()
     started = time.perf_counter_ns()
     for number in range(launches):
@@ -65,7 +65,7 @@ def timed_us(run: Callable[[], object], launches: int) -> float:
 
 
 def graph() -> Callable[[], object]:
-    """A replay of a CUDA graph of some kernels."""
+    """Return a replay of a CUDA graph of some kernels."""
     x = torch.zeros(64, device="cuda")
     x.add_(1)
     torch.cuda.synchronize()

@@ -73,7 +73,7 @@ def with_error(more_pct: Sequence[float]) -> str:
 
 
 def growth(single: Runs, measured: Runs, times: int) -> dict[str, float]:
-    """Time of ``times`` copies divided by ``times`` the time of one, in the same round.
+    """Return the time of ``times`` copies divided by ``times`` the time of one, in the same round.
 
     Returns:
         The median over the rounds, for everything that ran on both.
@@ -88,7 +88,7 @@ def growth(single: Runs, measured: Runs, times: int) -> dict[str, float]:
 
 
 def table(title: str, sizes: tuple[int, int], measured: Runs, linear: dict[str, float]) -> str:
-    """Medians as a Markdown table.
+    """Return the medians as a Markdown table.
 
     Args:
         title: Heading.
@@ -137,7 +137,7 @@ def _medians(runs: Sequence[Measured]) -> Measured:
 
 
 def machine(runs: int) -> str:
-    """Machine, versions and load of a measurement, as a Markdown list."""
+    """Return the machine, versions and load of a measurement, as a Markdown list."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow"))
     load = os.getloadavg()[0]
     system = f"{platform.system()} {platform.release().split('-')[0]}"

@@ -141,7 +141,7 @@ class Bench:
             result["errors"].append(f"{name}: {type(error).__name__}: {error}")
 
     def _turns(self) -> list[str]:
-        """Ways of the runs in their order; the run with all markers stands at the end."""
+        """Return ways of the runs in their order; the run with all markers stands at the end."""
         ways = [way for way in self.ways if way != MARKED]
         marked = [MARKED] if MARKED in self.ways else []
         return [*[ALONE, *ways] * self.runs, ALONE, *marked]
@@ -308,7 +308,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _last_json(path: Path) -> dict[str, float]:
-    """The last line of a log that holds a JSON object."""
+    """Return the last line of a log that holds a JSON object."""
     lines = path.read_text().splitlines() if path.is_file() else []
     for line in reversed(lines):
         if line.startswith("{"):

@@ -423,7 +423,7 @@ class Adapted(nn.Module):
 
 
 def _lengths(steps: int, shortest: int, longest: int) -> Iterator[int]:
-    """Lengths of batches that are padded to a multiple of 32."""
+    """Yield the lengths of batches that are padded to a multiple of 32."""
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
         yield 32 * int(torch.randint(shortest // 32, longest // 32 + 1, (1,), generator=generator))

@@ -45,7 +45,7 @@ Result = Mapping[str, Any]
 
 
 def workload_tables(results: Mapping[str, Result]) -> Iterator[str]:
-    """Steps and captures of the programs; what misses a goal is bold."""
+    """Yield the steps and captures of the programs; what misses a goal is bold."""
     yield from _table(_STEPS, (_step_row(name, result) for name, result in results.items()))
     yield from _table(_CAPTURES, (_capture_row(name, result) for name, result in results.items()))
     yield from _goals(results)
@@ -64,7 +64,7 @@ def workload_tables(results: Mapping[str, Result]) -> Iterator[str]:
 
 
 def costs_table(costs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Microseconds a launch, by what Nsight Systems records."""
+    """Yield the rows of launch costs in microseconds, by what Nsight Systems records."""
     if not costs:
         return
     kinds = list(dict.fromkeys(kind for row in costs.values() for kind in row))
@@ -84,7 +84,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def _goals(results: Mapping[str, Result]) -> Iterator[str]:
-    """How many programs reach each goal, of those that were measured."""
+    """Yield how many programs reach each goal, of those that were measured."""
     kinds: dict[str, Callable[[Result], bool | None]] = {
         "the reported step is right": _is_step_right,
         "the overhead is lower than that of Nsight Systems": _is_cheaper,
@@ -106,7 +106,7 @@ def _at_most(value: float | None, most: float) -> bool | None:
 
 
 def _spread_pct(result: Result) -> float:
-    """By how much runs alone differ, at most, in a quarter of their steps. Unit: percent."""
+    """Return by how much runs alone differ in a quarter of their steps. Unit: percent."""
     runs = list(_alone_ms(result))
     size = min(map(len, runs), default=0) // 4
     found = [0.0]
@@ -197,13 +197,13 @@ def _capture_row(name: str, result: Result) -> list[str]:
 
 
 def _middle(result: Result, way: str, key: str) -> float | None:
-    """Median of a figure of the runs of a way; None: no run has it."""
+    """Return the median of a figure of the runs of a way, or None if no run has it."""
     found = [run[key] for run in result.get(way, ()) if isinstance(run.get(key), int | float)]
     return statistics.median(found) if found else None
 
 
 def _difference_pct(result: Result, way: str, key: str) -> float | None:
-    """By how much some steps of the runs of a way are longer than the same steps alone."""
+    """Return by how much some steps of the runs of a way are longer than the same steps alone."""
     found = []
     for run in result.get(way, ()):
         alone = _same_alone_ms(result, run.get(key, ()))
@@ -223,7 +223,7 @@ def _corrected_pct(result: Result) -> float | None:
 
 
 def _same_alone_ms(result: Result, steps: Sequence[int]) -> float | None:
-    """Median of some steps in the runs alone; None: no run has them."""
+    """Return the median of some steps in the runs alone, or None if no run has them."""
     medians = [
         statistics.median(run["times_ms"][at] for at in steps)
         for run in result.get(ALONE, ())

@@ -72,7 +72,7 @@ class Turns:
         return time.monotonic() - started
 
     def _run(self, program: str, way: str) -> Run:
-        """Times of the steps of a run, and what dlprof reports; empty if it failed."""
+        """Return the times of the steps of a run, and what dlprof reports; empty if it failed."""
         times = self.folder / "run.times"
         times.unlink(missing_ok=True)
         steps = f"--steps={STEPS.get(program, _steps(program))}"
@@ -111,7 +111,7 @@ class Turns:
 
 
 def _median(run: Run, name: str, way: str) -> float:
-    """Median of the steps that are compared in a way."""
+    """Return the median of the steps that are compared in a way."""
     values = run[name]
     if "not begun" in way:
         return statistics.median(values[run["warm_up"] : int(EARLY * len(values))])
@@ -123,7 +123,7 @@ def _steps(program: str) -> int:
 
 
 def tables(found: dict[str, list[Turn]]) -> Iterator[str]:
-    """Ratios to the runs without dlprof, in percent, with their standard errors."""
+    """Yield the ratios to the runs without dlprof, in percent, with their standard errors."""
     columns = {**CLOCKS, **REPORTED}
     yield f"| program | with | turns | step alone, ms | {' | '.join(columns.values())} |"
     yield f"|{'---|' * (4 + len(columns))}"
@@ -139,7 +139,7 @@ def tables(found: dict[str, list[Turn]]) -> Iterator[str]:
 
 
 def _more_pct(turns: list[Turn], way: str, name: str) -> Iterator[float]:
-    """How much more than without dlprof a step takes, of each turn. Unit: percent."""
+    """Yield how much more than without dlprof a step takes, of each turn. Unit: percent."""
     for turn in turns:
         if name in CLOCKS:
             own = _median(turn[ALONE], name, way)

@@ -129,13 +129,13 @@ class Sample:
 
 
 def new_page(browser: Browser) -> Page:
-    """A page with nothing in its cache."""
+    """Return a page with nothing in its cache."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
     return context.new_page()
 
 
 def time_first_paint(browser: Browser, url: str) -> dict[str, float]:
-    """When the key figures and the chart were painted, from the start of the navigation."""
+    """Return when the key figures and the chart were painted, from the start of the navigation."""
     page = new_page(browser)
     page.add_init_script(WATCH_PAINT)
     page.goto(f"{url}/?view=dashboard")
@@ -189,7 +189,7 @@ def all_samples(browser: Browser, url: str, rounds: int) -> list[Sample]:
 
 
 def table(samples: list[Sample]) -> Iterator[str]:
-    """A line for each, as a Markdown table."""
+    """Yield a line for each, as a Markdown table."""
     yield "| what | median | highest | limit | elapsed: median ms |"
     yield "|---|---:|---:|---:|---:|"
     for sample in samples:

@@ -51,7 +51,7 @@ Kernels = list[tuple[str, str, str]]
 
 
 def read_steps(export: Path, database: Path) -> dict[str, Any]:
-    """The reported, profiled and corrected step of a capture, and how names were found."""
+    """Return the reported, profiled and corrected step of a capture, and how names were found."""
     found: dict[str, Any] = {}
     with closing(sqlite3.connect(database)) as connection:
         connection.row_factory = sqlite3.Row

@@ -64,7 +64,7 @@ class Figures:
 
 @contextlib.contextmanager
 def service(database: Path, folder: Path, broker: str) -> Iterator[Viewer]:
-    """A viewer, and a worker as on another host if there is a broker."""
+    """Start a viewer, and a worker as on another host if there is a broker."""
     variables = {"DLPROF_BROKER_URL": broker, "PYTHONPATH": str(REPOSITORY)}
     with contextlib.ExitStack() as stack:
         viewer = stack.enter_context(running(str(database), **variables))
@@ -95,7 +95,7 @@ def redis(folder: Path) -> Iterator[str]:
 
 
 def measure(database: Path, folder: Path, broker: str, options: argparse.Namespace) -> Figures:
-    """All figures of one kind of service."""
+    """Return all figures of one kind of service."""
     figures = Figures()
     for _ in range(options.starts):
         before = time.perf_counter()
@@ -204,7 +204,7 @@ def _keep_busy(viewer: Viewer, ended: threading.Event) -> None:
 
 
 def report(kind: str, figures: Figures) -> tuple[str, bool]:
-    """A Markdown table, and whether all limits are met."""
+    """Return a Markdown table, and whether all limits are met."""
     rows = [
         ("start to the first answer", "s", figures.start_s, START_LIMIT_S),
         ("start until a worker is there", "s", figures.worker_s, None),

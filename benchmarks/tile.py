@@ -53,7 +53,7 @@ def tile(profile: Path, times: int, output: Path) -> None:
 
 
 def _event_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """Tables of what happened at a time, with their columns."""
+    """Return the tables of what happened at a time, with their columns."""
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     found: dict[str, list[str]] = {}
     for (table,) in tables:
@@ -64,7 +64,7 @@ def _event_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
 
 
 def _insert(connection: sqlite3.Connection, table: str, names: list[str], period_ns: int) -> str:
-    """SQL that appends copy number ``:copy`` of a table's rows."""
+    """Return the SQL that appends copy number ``:copy`` of a table's rows."""
     expressions = ", ".join(_shifted(connection, table, name, period_ns) for name in names)
     listed = ", ".join(f'"{name}"' for name in names)
     skip = f' AND "eventType" != {CREATES_DOMAIN}' if table == NVTX else ""
@@ -80,7 +80,7 @@ def _maximum(connection: sqlite3.Connection, table: str, column: str) -> int:
 
 
 def _period_ns(connection: sqlite3.Connection, columns: dict[str, list[str]]) -> int:
-    """How long one copy lasts: from 0 to the last event, and a little more. Unit: ns."""
+    """Return how long one copy lasts: from 0 to the last event, and a little more. Unit: ns."""
     ends = [
         _maximum(connection, table, name)
         for table, names in columns.items()
@@ -91,7 +91,7 @@ def _period_ns(connection: sqlite3.Connection, columns: dict[str, list[str]]) ->
 
 
 def _shifted(connection: sqlite3.Connection, table: str, name: str, period_ns: int) -> str:
-    """SQL of a column's value in copy number ``:copy``."""
+    """Return the SQL of a column's value in copy number ``:copy``."""
     if name in TIME_COLUMNS:
         return f'"{name}" + :copy * {period_ns}'
     if name in UNIQUE_COLUMNS:
@@ -102,7 +102,7 @@ def _shifted(connection: sqlite3.Connection, table: str, name: str, period_ns: i
 
 
 def _counter_span(connection: sqlite3.Connection, name: str) -> int:
-    """One more than the largest value of a counter in any table that has it."""
+    """Return one more than the largest value of a counter in any table that has it."""
     tables = _event_tables(connection)
     return 1 + max(_maximum(connection, table, name) for table in tables if name in tables[table])
 
@@ -119,7 +119,7 @@ def _largest_behind(connection: sqlite3.Connection, marker: str) -> int:
 
 
 def _shifted_text(connection: sqlite3.Connection) -> str:
-    """SQL of a range's text with its own sequence number and op id."""
+    """Return the SQL of a range's text with its own sequence number and op id."""
     text = "text"
     for marker in (_SEQ, _OP):
         number = _number_behind(marker)
@@ -156,7 +156,7 @@ def tile_trace(source: Path, copies: int, target: Path) -> None:
 
 
 def _shifted_event(event: dict[str, Any], copy: int, span_us: int) -> dict[str, Any]:
-    """The event in copy number ``copy``."""
+    """Return the event in copy number ``copy``."""
     result = dict(event)
     if "ts" in result:
         result["ts"] = round(result["ts"] + copy * span_us, 3)

@@ -89,7 +89,7 @@ def query_parameters(api: Api) -> dict[str, set[str]]:
 
 
 def all_addresses(api: Api, place: Place) -> Iterator[Address]:
-    """Every panel, figure and table; each table in every order, and with every filter."""
+    """Yield every panel, figure and table; each table in every order, and with every filter."""
     found = query_parameters(api)
     tables = {address for address in found if f"{address}distinct/" in found}
     for template in found:
@@ -129,7 +129,7 @@ def _table(api: Api, name: str, path: str, known: set[str]) -> Iterator[Address]
 
 
 def _filters(column: str, value: Any, known: set[str]) -> Iterator[tuple[str, Any]]:
-    """Filters of a column that the row which holds the value passes."""
+    """Yield the filters of a column that the row which holds the value passes."""
     if value is None:
         return
     asked = int(value) if isinstance(value, bool) else value

@@ -79,13 +79,13 @@ def _time(api: Api, address: Address) -> float:
 
 
 def p95(times_ms: Iterable[float]) -> float:
-    """95th percentile."""
+    """Return the 95th percentile."""
     ordered = sorted(times_ms)
     return ordered[int(0.95 * (len(ordered) - 1))]
 
 
 def table(samples: list[Sample]) -> Iterator[str]:
-    """A line for each kind, as a Markdown table."""
+    """Yield a line for each kind, as a Markdown table."""
     yield (
         "| what | addresses | median ms | p95 ms | limit ms | CPU median ms | CPU p95 ms "
         "| first: median ms | first: p95 ms |"

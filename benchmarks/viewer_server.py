@@ -87,7 +87,7 @@ class Api:
         return self.ask(path, params).json
 
     def ask(self, path: str, params: dict[str, Any], *, accept: str = "gzip") -> Answer:
-        """Request an address; return the answer with its times."""
+        """Return the request an address; return the answer with its times."""
         query = f"?{urlencode(params)}" if params else ""
         headers = {"Accept-Encoding": accept} if accept != "gzip" else {}
         start = time.perf_counter()
@@ -124,7 +124,7 @@ def viewer_parser(doc: str | None, rounds: int, title: str) -> argparse.Argument
 
 @contextlib.contextmanager
 def running(database: str, **variables: str) -> Iterator[Viewer]:
-    """A viewer of a database while the block runs, with further environment variables."""
+    """Run a viewer of a database during the block, with further environment variables."""
     with tempfile.TemporaryDirectory() as state:
         process = subprocess.Popen(
             [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", database],

@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 def work_of(name: str, profile: Path, database: Path) -> Callable[[], object]:
-    """The work of a run.
+    """Return the work of a run.
 
     Args:
         name: ``floor``, ``import``, ``range`` or ``key node``.
@@ -65,7 +65,7 @@ def _read_once(profile: Path) -> int:
 
 
 def _new_request(database: Path, *, with_key_node: bool) -> AggregationRequest:
-    """A request that was not made before, so that it is really computed."""
+    """Return a request that was not made before, so that it is really computed."""
     with closing(sqlite3.connect(database)) as connection:
         done = int(connection.execute("SELECT count(*) FROM aggregations").fetchone()[0])
         if not with_key_node:

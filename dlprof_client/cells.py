@@ -42,7 +42,7 @@ def run_html(
     usage: Mapping[str, Any],
     advice: Sequence[Mapping[Any, Any]],
 ) -> str:
-    """What limits the step, where its time goes, and what could save most."""
+    """Return what limits the step, where its time goes, and what could save most."""
     shares = [(label, f"{usage[name]:.1f} %") for name, label in _SHARES.items() if usage.get(name)]
     rows = [
         ("Step (median)", _milliseconds(summary.get("iter_median_ns"))),
@@ -59,7 +59,7 @@ def run_html(
 
 
 def table_html(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of texts."""
+    """Return a table of texts."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"

@@ -138,7 +138,7 @@ class Changes:
 
 
 def _frame(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """Exact times as floats, which pandas can add."""
+    """Return the exact times as floats, which pandas can add."""
     frame = pd.DataFrame(records)
     times = [name for name in _TIMES if name in frame]
     return frame.astype(dict.fromkeys(times, "float64"))

@@ -75,7 +75,7 @@ def connect(
 
 
 def _choose(rows: list[dict[str, Any]], wanted: int | None) -> int:
-    """The aggregation to read: without a wish, the profile's default, else the newest."""
+    """Return the aggregation to read: without a wish, the profile's default, else the newest."""
     known = [int(row["id"]) for row in rows]
     defaults = [int(row["id"]) for row in rows if row.get("is_default")]
     if wanted is None and known:
@@ -155,7 +155,7 @@ class _ViewerRun(Run):
 
 
 def _reply_error(error: HTTPError) -> ClientError:
-    """The error of the viewer's reply."""
+    """Return the error of the viewer's reply."""
     try:
         body = json.load(error)["error"]
         return ClientError(body["message"], hint=body["hint"])
@@ -213,7 +213,7 @@ class _FileRun(Run):
         return pd.DataFrame(rows, columns=list(found.spec.by_name))
 
     def arrow(self, name: str, **params: str) -> pa.Table:
-        """The same as an Arrow table, with the type and meaning of every column."""
+        """Return the same as an Arrow table, with the type and meaning of every column."""
         found = _found(name)
         with self._scoped() as data:
             return to_arrow(data.narrowed(found.params), found.spec, params)

@@ -44,7 +44,7 @@ class Run(ABC):
 
     @abstractmethod
     def table(self, name: str, **params: str) -> pd.DataFrame:
-        """All rows of a table.
+        """Return all rows of a table.
 
         Args:
             name: ``ops``, ``kernels``, ``op-types``, ``group-ops``, ``gpus``, ``iterations``,
@@ -54,29 +54,29 @@ class Run(ABC):
         """
 
     def arrow(self, name: str, **params: str) -> pa.Table:
-        """The same as an Arrow table, for DuckDB and Polars; args are those of ``table``."""
+        """Return the same as an Arrow table, for DuckDB and Polars; args are those of ``table``."""
         # pyarrow takes a while to load.
         import pyarrow as pa  # noqa: PLC0415
 
         return pa.Table.from_pandas(self.table(name, **params), preserve_index=False)
 
     def summary(self, name: str) -> dict[str, Any]:
-        """A panel of the dashboard: ``performance-summary``, ``resource-usage``, and so on.
+        """Return a panel of the dashboard: ``performance-summary``, ``resource-usage``, and so on.
 
         Unknown values are None, with the reasons under ``unknown``.
         """
         return self.ask(name)
 
     def verdict(self) -> dict[str, Any]:
-        """What limits a step: ``limit``, ``sentence``, ``share_pct`` and ``advice``."""
+        """Return what limits a step: ``limit``, ``sentence``, ``share_pct`` and ``advice``."""
         return self.ask("verdict")
 
     @abstractmethod
     def html_report(self) -> str:
-        """The aggregation as one HTML file that needs no server."""
+        """Return the aggregation as one HTML file that needs no server."""
 
     def show(self, height: int = 800) -> Page:
-        """The page in a cell: as the last value of a cell it is shown there.
+        """Return the page in a cell: as the last value of a cell it is shown there.
 
         The cell holds the report in one file, so it needs no connection from the browser to the
         viewer: it works behind JupyterHub and in remote notebooks as it is.
@@ -87,11 +87,11 @@ class Run(ABC):
         return Page(self.html_report(), height)
 
     def op_calls(self, op_id: str) -> dict[str, Any]:
-        """The calls of an op: times by iteration, histograms of a call's times, shapes."""
+        """Return the calls of an op: times by iteration, histograms of a call's times, shapes."""
         return self.ask(f"ops/{op_id}/calls")
 
     def kernel_launches(self, name: str) -> dict[str, Any]:
-        """The launches of a kernel: sums, times by iteration, histogram, launch sizes.
+        """Return the launches of a kernel: sums, times by iteration, histogram, launch sizes.
 
         Args:
             name: Its full name, or a short name, which stands for all kernels that share it.
@@ -99,7 +99,7 @@ class Run(ABC):
         return self.ask(f"kernels/{name}/launches")
 
     def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
-        """What the steady steps wait for, by kind and op, and the chain of one step.
+        """Return what the steady steps wait for, by kind and op, and the chain of one step.
 
         Args:
             iteration: Iteration of the chain; None: that of median length.
@@ -111,7 +111,7 @@ class Run(ABC):
         return pd.DataFrame(self.ask("op-sensitivity")["ops"])
 
     def what_if(self, **changes: str) -> dict[str, Any]:
-        """The step with changes, from a replay.
+        """Return the step with changes, from a replay.
 
         Args:
             changes: Those that ``ask("what-if/changes")`` lists: ``speedup="conv2d=2x"``,
@@ -120,11 +120,11 @@ class Run(ABC):
         return self.ask("what-if", **changes)
 
     def stragglers(self) -> dict[str, Any]:
-        """Which rank makes the step slow, and the step without its slowness."""
+        """Return which rank makes the step slow, and the step without its slowness."""
         return self.ask("stragglers")
 
     def memory(self) -> dict[str, Any]:
-        """The recordings of GPU memory: totals, the peak by kind, steps, what grows."""
+        """Return the recordings of GPU memory: totals, the peak by kind, steps, what grows."""
         return self.ask("memory")
 
     def memory_alive(self, event: int, recording: int = 1) -> dict[str, Any]:
@@ -137,19 +137,19 @@ class Run(ABC):
         return self.ask("memory/alive", event=event, recording=recording)
 
     def recommendations(self) -> pd.DataFrame:
-        """The problems found, and what to do about them."""
+        """Return the problems found, and what to do about them."""
         return pd.DataFrame(self.ask("recommendations")["results"])
 
     @abstractmethod
     def aggregations(self) -> pd.DataFrame:
-        """All aggregations of the profile."""
+        """Return all aggregations of the profile."""
 
     def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
-        """A figure as plain data: ``{"data": [...], "layout": {...}}``."""
+        """Return a figure as plain data: ``{"data": [...], "layout": {...}}``."""
         return self.ask(f"figures/{name}", theme=theme)
 
     def figure(self, name: str, theme: str = "light") -> Figure:
-        """A figure of the viewer, for Plotly.
+        """Return a figure of the viewer, for Plotly.
 
         Args:
             name: ``iteration-summary``, ``resource-usage``, ``gpu-utilization``,

@@ -240,6 +240,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _begin_child() -> None:
-    """In the child: have Linux end it if this command is killed, and let SIGHUP reload it."""
+    """Have Linux end the child if this command is killed, and let SIGHUP reload it."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     end_with_parent()

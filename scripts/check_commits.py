@@ -73,7 +73,7 @@ def _git(*words: str) -> str:
 
 
 def _changed_lines(numstat: str) -> int:
-    """Sum of added and deleted lines; generated and binary files have none."""
+    """Return the sum of added and deleted lines; generated and binary files have none."""
     numbers = re.findall(r"^(\d+)\t(\d+)\t", numstat, re.MULTILINE)
     return sum(int(added) + int(deleted) for added, deleted in numbers)
 

@@ -67,11 +67,11 @@ class Environment:
         self.dlprof("--database=profile.sqlite", "-v=minimal")
 
     def python(self, *words: str) -> str:
-        """Output of the environment's Python."""
+        """Return the output of the environment's Python."""
         return self._run(str(self.binaries / "python"), *words)
 
     def dlprof(self, *words: str, text: str = "") -> str:
-        """Output of the installed command."""
+        """Return the output of the installed command."""
         return self._run(str(self.binaries / "dlprof"), *words, text=text)
 
     def _run(self, *words: str, text: str = "") -> str:
@@ -91,7 +91,7 @@ class Environment:
 
     @contextmanager
     def started(self, *words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-        """A process for the length of the block."""
+        """Run a process for the length of the block."""
         with (self.folder / f"{Path(words[0]).name}.log").open("w") as log:
             process = subprocess.Popen(
                 words,

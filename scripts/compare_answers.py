@@ -93,7 +93,7 @@ def _diff(before: Path, after: Path) -> int:
 
 
 def _unpack(profile: Path, folder: Path) -> Path:
-    """A profile as a file that can be read; recordings of memory lie beside it."""
+    """Return a profile as a file that can be read; recordings of memory lie beside it."""
     stem = profile.name.partition(".")[0]
     for packed in [profile, *profile.parent.glob(f"{stem}_memory_*.pickle.xz")]:
         if packed.suffix == ".xz":
@@ -264,7 +264,7 @@ def _dump_rest(profile: str, aggregation: int, answers: _Answers) -> None:
 
 
 def _places(api: _Api) -> list[dict[str, Any]]:
-    """Iterations, ops and kernels that are asked for."""
+    """Return the iterations, ops and kernels that are asked for."""
     rows = api.ask("iterations/", ordering="-total_kernel_count", page_size=10)["results"]
     ops = api.ask("ops/", ordering="-gpu_time_ns", page_size=10).get("results") or [{}]
     kernels = api.ask("kernels/", page_size=10).get("results") or [{}]

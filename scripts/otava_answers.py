@@ -46,7 +46,7 @@ OWN_OPTIONS = (
 
 
 def ask(series: list[float], options: dict[str, Any]) -> list[int]:
-    """Otava's default: Hunter's windows, t-test and merge step."""
+    """Return Otava's default: Hunter's windows, t-test and merge step."""
     points, _ = compute_change_points(
         list(series),
         window_len=options["window"],
@@ -57,7 +57,7 @@ def ask(series: list[float], options: dict[str, Any]) -> list[int]:
 
 
 def ask_permutation(series: list[float]) -> list[int]:
-    """The original algorithm; Otava draws 100 permutations."""
+    """Return the original algorithm; Otava draws 100 permutations."""
     points, _ = compute_change_points_orig(list(series), max_pvalue=0.001, seed=1)
     return [int(point.index) for point in points]
 

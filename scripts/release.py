@@ -37,7 +37,7 @@ class ReleaseError(Exception):
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """Output of a command that has to succeed."""
+    """Return the output of a command that has to succeed."""
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -48,7 +48,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def project_version() -> str:
-    """The version in pyproject.toml."""
+    """Return the version in pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
     if found is None:
@@ -57,7 +57,7 @@ def project_version() -> str:
 
 
 def release_notes(changes: str, version: str, *, is_draft: bool) -> str:
-    """A version's part of the change log.
+    """Return a version's part of the change log.
 
     Raises:
         ReleaseError: if it is missing, empty or, except for a draft, without a date.
@@ -73,7 +73,7 @@ def release_notes(changes: str, version: str, *, is_draft: bool) -> str:
 
 
 def write_sums(folder: Path) -> Path:
-    """``SHA256SUMS`` of every file of a folder, as ``sha256sum --check`` reads it."""
+    """Write ``SHA256SUMS`` of every file of a folder, as ``sha256sum --check`` reads it."""
     files = sorted(path for path in folder.iterdir() if not path.name.startswith(SUMS))
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     sums = folder / SUMS
@@ -92,7 +92,7 @@ def sign(sums: Path, key: str) -> Path:
 
 
 def installed_pythons() -> dict[str, str]:
-    """Interpreters of this machine by version."""
+    """Return the interpreters of this machine by version."""
     found = {}
     for version in PYTHONS:
         for candidate in _candidates(version):
@@ -191,7 +191,7 @@ def build() -> Path:
 
 
 def make(*, key: str | None, is_draft: bool) -> None:
-    """Everything that belongs to a release.
+    """Make everything that belongs to a release.
 
     Raises:
         ReleaseError: with the first thing that is wrong.

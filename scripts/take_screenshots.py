@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def longest_kernel(url: str) -> str:
-    """Full name of the kernel with the most GPU time."""
+    """Return the full name of the kernel with the most GPU time."""
     api = Api(url)
     profile = f"profiles/{api.get('profiles/')['results'][0]['id']}"
     newest = api.get(f"{profile}/aggregations/")["results"][-1]["id"]
@@ -87,12 +87,12 @@ def longest_kernel(url: str) -> str:
 
 
 def import_ranks(folder: Path) -> Path:
-    """The database of the run of two ranks."""
+    """Return the database of the run of two ranks."""
     return import_capture(TWO_RANKS, folder, "Two ranks")
 
 
 def import_optimizers(folder: Path) -> Path:
-    """A folder with the databases of the runs with three optimizers."""
+    """Return a folder with the databases of the runs with three optimizers."""
     databases = folder / "optimizers"
     databases.mkdir()
     for name in OPTIMIZERS:
@@ -104,7 +104,7 @@ def import_optimizers(folder: Path) -> Path:
 
 
 def import_capture(packed: Path, folder: Path, name: str) -> Path:
-    """The database of a capture."""
+    """Return the database of a capture."""
     capture = folder / packed.stem
     capture.write_bytes(lzma.decompress(packed.read_bytes()))
     words = (f"--database={capture}", f"--output_path={folder}", f"--profile_name={name}")
@@ -114,7 +114,7 @@ def import_capture(packed: Path, folder: Path, name: str) -> Path:
 
 
 def take_comparison(browser: Browser, url: str) -> None:
-    """The comparison of the first with the last optimizer, and what all of them did."""
+    """Return the comparison of the first with the last optimizer, and what all of them did."""
     profiles = Api(url).get("profiles/")["results"]
     by_file = {str(profile["file_name"]): str(profile["id"]) for profile in profiles}
     first, last = (by_file[f"{name}.sqlite"] for name in (OPTIMIZERS[0], OPTIMIZERS[-1]))
@@ -124,7 +124,7 @@ def take_comparison(browser: Browser, url: str) -> None:
 
 
 def add_memory(folder: Path) -> Path:
-    """A copy of the demo's database with a recording of GPU memory."""
+    """Return a copy of the demo's database with a recording of GPU memory."""
     database = Path(shutil.copy(DATABASE, folder / "memory.sqlite"))
     snapshot = folder / SNAPSHOT.stem
     snapshot.write_bytes(lzma.decompress(SNAPSHOT.read_bytes()))
@@ -135,13 +135,13 @@ def add_memory(folder: Path) -> Path:
 
 
 def take_view(browser: Browser, url: str, view: str, query: dict[str, str]) -> None:
-    """A view in both themes."""
+    """Return a view in both themes."""
     for theme in THEMES:
         take(browser, url, {"view": view} | query, f"{view}-{theme}", theme)
 
 
 def take(browser: Browser, url: str, query: dict[str, str], name: str, theme: Theme) -> None:
-    """One picture."""
+    """Return one picture."""
     page = browser.new_page(viewport=SIZE, color_scheme=theme)
     page.goto(f"{url}/?{urlencode(query)}", wait_until="networkidle")
     save_small(page.screenshot(), PICTURES / f"{name}.png")
@@ -149,7 +149,7 @@ def take(browser: Browser, url: str, query: dict[str, str], name: str, theme: Th
 
 
 def most_used(codes: Int64, counts: Int64) -> list[int]:
-    """The colors that cover most of a picture."""
+    """Return the colors that cover most of a picture."""
     found: list[int] = codes[np.argsort(-counts, kind="stable")[:KEPT_COLORS]].tolist()
     return found
 

@@ -65,7 +65,7 @@ def untranslated(catalog: Catalog) -> list[str]:
 
 
 def main() -> int:
-    """Rewrite the catalog, and print what needs a translator."""
+    """Return the rewrite the catalog, and print what needs a translator."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--accept", action="store_true", help="the fuzzy translations are right")
     parser.add_argument("--list", action="store_true", help="write nothing")

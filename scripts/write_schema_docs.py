@@ -46,7 +46,7 @@ class UndocumentedColumnError(Exception):
 
 
 def meaning_of(view: str, column: str, glossary: dict[str, Any]) -> str:
-    """Meaning and unit of a view's column, ``<meaning>. Unit: <unit>.``."""
+    """Return the meaning and unit of a view's column, ``<meaning>. Unit: <unit>.``."""
     own = glossary["only"].get(view, {}).get(column) or glossary["columns"].get(column)
     if own:
         return str(own)
@@ -99,7 +99,7 @@ def as_text(comment: str) -> str:
 
 
 def table_meanings() -> dict[str, set[str]]:
-    """Meanings of the columns of all tables, by name."""
+    """Return the meanings of the columns of all tables, by name."""
     meanings: dict[str, set[str]] = {}
     for _, _, body in TABLE.findall((FOLDER / "schema.sql").read_text()):
         for text, name, _ in COLUMN.findall(body):

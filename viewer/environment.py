@@ -28,7 +28,7 @@ def _names(value: str) -> tuple[str, ...]:
 
 
 def _prefix(value: str) -> str:
-    """``dlprof/``, ``/dlprof`` and ``/dlprof/`` all mean ``/dlprof``."""
+    """Return ``/dlprof`` for ``dlprof/``, ``/dlprof`` and ``/dlprof/``."""
     plain = value.strip("/ ")
     if not re.fullmatch(r"[A-Za-z0-9._~/-]*", plain) or ".." in plain or "//" in plain:
         raise ValueError("DLPROF_URL_PREFIX must be a path of plain characters")
@@ -104,7 +104,7 @@ class Environment:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address or host name is this machine's own loopback."""
+    """Return whether an address or host name is this machine's own loopback."""
     if address == "localhost":
         return True
     try:

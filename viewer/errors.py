@@ -57,7 +57,7 @@ class ViewerError(DlprofError):
 def error_body(
     code: str, message: str, hint: str = "", details: Mapping[str, JSONValue] | None = None
 ) -> dict[str, Any]:
-    """The body of every error reply."""
+    """Return the body of every error reply."""
     error = {"code": code, "message": message, "hint": hint, "details": dict(details or {})}
     return {"error": error}
 
@@ -70,7 +70,7 @@ def error_response(
     hint: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> JsonResponse:
-    """An error reply from outside the API's views."""
+    """Return an error reply from outside the API's views."""
     body = localized(error_body(code, message, hint), current_language())
     return JsonResponse(body, status=status, headers=headers)
 
@@ -97,12 +97,12 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | 
 
 
 def _when(status: int) -> dict[str, str]:
-    """When to ask again what was refused because the server, or a file, is busy."""
+    """Return when to ask again what was refused because the server, or a file, is busy."""
     return {"Retry-After": _RETRY_AFTER_S} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
-    """Django's 400, in most cases for a Host header that is not allowed."""
+    """Return Django's 400, in most cases for a Host header that is not allowed."""
     if isinstance(exception, DisallowedHost):
         return error_response(
             "HOST_NOT_ALLOWED",
@@ -114,7 +114,7 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Jso
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
-    """Django's 403."""
+    """Return Django's 403."""
     return error_response("FORBIDDEN", say("That is not allowed."), status=403)
 
 
@@ -135,7 +135,7 @@ def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequ
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> JsonResponse:
-    """A change without a valid CSRF token or origin."""
+    """Return a change without a valid CSRF token or origin."""
     return error_response(
         "CSRF_FAILED",
         say("The change was refused: {reason}", reason=reason or say("its origin is unknown")),
@@ -153,7 +153,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonR
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
-    """Django's 500: an internal error; the traceback is in the server's log."""
+    """Return Django's 500: an internal error; the traceback is in the server's log."""
     return error_response(
         "INTERNAL_ERROR",
         say("Internal error of the viewer."),

@@ -21,7 +21,7 @@ _NO_PAGES = ("/api/", "/static/")
 
 
 def read_bundle(static_files: Path) -> dict[str, Any] | None:
-    """Addresses of what the build made of the application; None if it has not been built."""
+    """Return addresses of what the build made of the application; None if it has not been built."""
     manifest = static_files / APPLICATION / ".vite" / "manifest.json"
     try:
         chunks: dict[str, dict[str, Any]] = json.loads(manifest.read_text())
@@ -38,7 +38,7 @@ def read_bundle(static_files: Path) -> dict[str, Any] | None:
 
 
 def _imported(chunks: dict[str, dict[str, Any]], name: str) -> list[str]:
-    """The chunks that one needs to run: what it imports, and what those import."""
+    """Return the chunks that one needs to run: what it imports, and what those import."""
     found: dict[str, None] = {}
     for imported in chunks[name].get("imports", []):
         found |= dict.fromkeys([imported, *_imported(chunks, imported)])
@@ -48,7 +48,7 @@ def _imported(chunks: dict[str, dict[str, Any]], name: str) -> list[str]:
 @read_only
 @ensure_csrf_cookie
 def shell(request: HttpRequest) -> HttpResponse:
-    """The page, with the application or with how to build it."""
+    """Return the page, with the application or with how to build it."""
     bundle = read_bundle(settings.STATIC_FILES)
     if bundle is None:
         return render(request, "not_built.html", status=503)
@@ -62,7 +62,7 @@ def shell(request: HttpRequest) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Django's 404: the page, for a browser; for other clients the error of the API."""
+    """Return Django's 404: the page, for a browser; for other clients the error of the API."""
     is_page = request.method == "GET" and not request.path_info.startswith(_NO_PAGES)
     if not (is_page and "text/html" in request.headers.get("Accept", "")):
         return errors.not_found(request, exception)

@@ -192,7 +192,7 @@ def read_table(
 
 
 def _shown_columns(spec: TableSpec) -> list[str]:
-    """Those of the page, and what other tools take: ids and numbers of rows."""
+    """Return the those of the page, and what other tools take: ids and numbers of rows."""
     ids = [name for name in spec.by_name if name in {"op_id", "iteration_index", "device_id"}]
     names = [*ids, *spec.lead, *(name for name in spec.by_name if name not in spec.hidden)]
     return list(dict.fromkeys(names))
@@ -346,7 +346,7 @@ def compare(
 
 
 def _whole_ns(value: Any, name: str = "") -> Any:
-    """Exact times, which the document holds as text, in whole nanoseconds."""
+    """Return the exact times, which the document holds as text, in whole nanoseconds."""
     if isinstance(value, dict):
         return {key: _whole_ns(part, key) for key, part in value.items()}
     if isinstance(value, list):

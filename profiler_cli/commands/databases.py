@@ -10,7 +10,7 @@ from profiler_cli.options.parser import rank_files
 
 
 def chosen_aggregation(known: list[int], wanted: int | None) -> int:
-    """The wanted aggregation of a database; None: the last one.
+    """Return the wanted aggregation of a database; None: the last one.
 
     Raises:
         DatabaseError: There is no aggregation at all.

@@ -137,7 +137,7 @@ def _aggregation(database: Dldb, wanted: int | None) -> int:
 
 
 def _window(database: Dldb, aggregation: int, first: int | None, last: int | None) -> Window:
-    """The time of some iterations; of all events if none are named.
+    """Return the time of some iterations; of all events if none are named.
 
     Raises:
         UsageError: The aggregation has none of these iterations.

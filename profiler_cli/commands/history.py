@@ -101,7 +101,7 @@ def _change(history: History, point: ChangePoint) -> str:
 
 
 def _bars(values: Sequence[float]) -> str:
-    """The last forty values as bars from their least to their largest."""
+    """Return the last forty values as bars from their least to their largest."""
     shown_values = values[-40:]
     least, most = min(shown_values), max(shown_values)
     width = (most - least) or 1.0

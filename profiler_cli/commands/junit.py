@@ -14,7 +14,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def to_junit(comparison: Comparison, max_slowdown: Fraction) -> str:
-    """The step fails if it is slower by more than ``max_slowdown`` of the base.
+    """Return the step fails if it is slower by more than ``max_slowdown`` of the base.
 
     What cannot be said is a skipped test. The classes are listed for information.
     """

@@ -167,7 +167,7 @@ def _what_ifs(results: Sequence[WhatIf]) -> Iterator[str]:
 
 
 def as_json(memory: DeviceMemory) -> dict[str, Any]:
-    """The figures of a device, for scripts."""
+    """Return the figures of a device, for scripts."""
     counts = memory.counts
     kinds = memory.bytes_by_kind(memory.at_peak)
     return {

@@ -49,7 +49,7 @@ def write_ranks(plan: OutputPlan, options: Options, console: Console, *, is_capt
 
 
 def job_rank(variables: Mapping[str, str]) -> int | None:
-    """Number in its job of a process with these variables; None: it has none."""
+    """Return the number in its job of a process with these variables, or None if it has none."""
     found = [variables.get(name, "") for name in _RANK_VARIABLES]
     return next((int(text) for text in found if text.isdecimal() and len(text) < 10), None)
 

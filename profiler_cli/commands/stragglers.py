@@ -54,7 +54,7 @@ def run_stragglers(words: Sequence[str]) -> int:
 
 
 def _summaries(paths: Sequence[Path]) -> list[Path]:
-    """The summaries among files and in folders, ``rank2`` before ``rank10``.
+    """Return the summaries among files and in folders, ``rank2`` before ``rank10``.
 
     Raises:
         UsageError: There is none, or a file is none.
@@ -72,7 +72,7 @@ def _summaries(paths: Sequence[Path]) -> list[Path]:
 
 
 def _is_wanted(path: Path, named: Path) -> bool:
-    """Whether a file is a summary; one that was named itself must be."""
+    """Return whether a file is a summary; one that was named itself must be."""
     if is_rank_summary(path):
         return True
     if path == named and path.exists():
@@ -112,7 +112,7 @@ def _compared(paths: Sequence[Path], aggregation: int | None) -> RankReport:
 
 
 def _joined(paths: Sequence[Path], stack: ExitStack) -> Path:
-    """The profiles of all ranks as one database in a temporary folder."""
+    """Return the profiles of all ranks as one database in a temporary folder."""
     from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415 - rare
 
     target = stack.enter_context(temporary_folder("dlprof-import")) / "dlprof_dldb.sqlite"
@@ -185,7 +185,7 @@ _COLUMNS: Final = {
 
 
 def _times_text(rows: list[dict[str, Any]], ranks: list[int]) -> list[str]:
-    """Mean times of the latest ranks, and where their full databases are."""
+    """Return the mean times of the latest ranks, and where their full databases are."""
     heads = "".join(f"{name:>16}" for name in ("step", *_COLUMNS))
     lines = ["", f"mean of the steady steps, ms\n{'rank':>4}{heads}  host, full database"]
     by_rank = {row["rank"]: row for row in rows}

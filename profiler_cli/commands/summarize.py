@@ -66,7 +66,7 @@ def _sources(text: str) -> Iterator[str]:
 
 
 def _targets(sources: Sequence[str], output: Path | None) -> list[Path]:
-    """The summary of each file: beside it, in a folder, or the file that was named.
+    """Return the summary of each file: beside it, in a folder, or the file that was named.
 
     Raises:
         UsageError: Two files would have one summary.

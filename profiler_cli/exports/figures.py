@@ -44,7 +44,7 @@ def _label(text: str) -> str:
 def otlp_json(
     figures: Sequence[KeyFigure], resource: Mapping[str, str], time_ns: int, version: str
 ) -> str:
-    """A request of OTLP over HTTP in JSON: what a collector takes at ``/v1/metrics``.
+    """Return a request of OTLP over HTTP in JSON: what a collector takes at ``/v1/metrics``.
 
     Args:
         figures: What is known of the run.

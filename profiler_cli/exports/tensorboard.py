@@ -75,7 +75,7 @@ _TABLE: Final = _table()
 
 
 def _masked_crc(data: bytes) -> bytes:
-    """CRC-32C, rotated and shifted as in TensorFlow's records."""
+    """Return the CRC-32C, rotated and shifted as in TensorFlow's records."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8

@@ -108,7 +108,7 @@ def _write_tensorboard(data: AggregationData, source: Path, target: Path, batch:
 
 
 def _created_s(source: Path, data: AggregationData) -> float:
-    """When the profile was first aggregated, else when the file was written; since 1970."""
+    """Return when the profile was first aggregated, else when the file was written; since 1970."""
     try:
         return datetime.fromisoformat(
             profile_item(source, "", data.database)["created_at"]

@@ -16,7 +16,7 @@ _OUTPUTS: Final = ("-o", "--output")
 
 
 def local_words(words: Sequence[str], stack: ExitStack) -> list[str]:
-    """Arguments of a subcommand with local copies of the files that URLs among them name.
+    """Return arguments of a subcommand with local copies of the files that URLs among them name.
 
     Raises:
         UsageError: An output is a URL.
@@ -40,7 +40,7 @@ def local_words(words: Sequence[str], stack: ExitStack) -> list[str]:
 
 
 def local_database(text: str, stack: ExitStack) -> str:
-    """The value of --database with local copies of the files that URLs in it name.
+    """Return the value of --database with local copies of the files that URLs in it name.
 
     Raises:
         DlprofError: A file cannot be read.

@@ -53,7 +53,7 @@ BOOLEAN: Final = Kind(
 
 
 def any_text(metavar: str, convert: Callable[[str], object] = str) -> Kind:
-    """Any text that is not empty."""
+    """Return any text that is not empty."""
 
     def parse(text: str) -> object:
         return convert(_checked(text, bool(text.strip())))
@@ -62,7 +62,7 @@ def any_text(metavar: str, convert: Callable[[str], object] = str) -> Kind:
 
 
 def one_of(choices: tuple[str, ...], convert: Callable[[str], object] = str) -> Kind:
-    """One of several words."""
+    """Return one of several words."""
     listed = ", ".join(choices)
 
     def parse(text: str) -> object:
@@ -72,7 +72,7 @@ def one_of(choices: tuple[str, ...], convert: Callable[[str], object] = str) -> 
 
 
 def whole_number(at_least: int = 0) -> Kind:
-    """A whole number with a minimum."""
+    """Return a whole number with a minimum."""
 
     def parse(text: str) -> int:
         number = int(_checked(text, text.isascii() and text.isdigit()))
@@ -82,7 +82,7 @@ def whole_number(at_least: int = 0) -> Kind:
 
 
 def count_or_all() -> Kind:
-    """A whole number above 0, or ``all``; kept as text."""
+    """Return a whole number above 0, or ``all``; kept as text."""
 
     def parse(text: str) -> str:
         is_count = text.isascii() and text.isdigit() and int(text) > 0
@@ -92,7 +92,7 @@ def count_or_all() -> Kind:
 
 
 def seconds(*, above_zero: bool = False) -> Kind:
-    """A time in seconds, which may have a fraction."""
+    """Return a time in seconds, which may have a fraction."""
 
     def parse(text: str) -> float:
         time = float(text)
@@ -104,7 +104,7 @@ def seconds(*, above_zero: bool = False) -> Kind:
 
 
 def milliseconds() -> Kind:
-    """A time in milliseconds, which may have a fraction, of at least a nanosecond."""
+    """Return a time in milliseconds, which may have a fraction, of at least a nanosecond."""
 
     def parse(text: str) -> float:
         time = float(text)
@@ -114,7 +114,7 @@ def milliseconds() -> Kind:
 
 
 def list_of_words(metavar: str) -> Kind:
-    """A list of words, empty for ``all``.
+    """Return a list of words, empty for ``all``.
 
     Without ``--`` it has only one word, because any further word could be a member.
     """

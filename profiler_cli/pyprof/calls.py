@@ -46,7 +46,7 @@ class OpCost:
 
 
 def unnamed(args: Args) -> Args:
-    """Positional arguments."""
+    """Return the positional arguments."""
     return [arg for arg in args if arg.get("name", "") == ""]
 
 
@@ -91,12 +91,12 @@ class UnknownCallError(ValueError):
 
 
 def type_name(dtype: str) -> str:
-    """Short name of an element type; an unknown type unchanged."""
+    """Return the short name of an element type; an unknown type unchanged."""
     return _TYPES.get(dtype.removeprefix("torch."), (0, dtype))[1]
 
 
 def item_size(dtype: str) -> int:
-    """Bytes of an element.
+    """Return the bytes of an element.
 
     Raises:
         UnknownCallError: An element type that is not known.
@@ -126,7 +126,7 @@ class Tensor:
 
 
 def tensor_of(argument: dict[str, Any]) -> Tensor:
-    """The tensor or number that a marker's argument describes.
+    """Return the tensor or number that a marker's argument describes.
 
     Raises:
         UnknownCallError: The argument is neither.
@@ -153,7 +153,7 @@ def joined(tensors: list[Tensor]) -> Tensor:
 
 
 def parameters(values: dict[str, Any]) -> str:
-    """``M=64,N=32,K=8,fp16,``: names and values, element types by themselves."""
+    """Parse ``M=64,N=32,K=8,fp16,``: names and values, element types by themselves."""
     parts = []
     for name, value in values.items():
         if "type" not in name:

@@ -42,7 +42,7 @@ class RangeColumns:
 
 
 def by_lane(lanes: Integers, starts: Int64, ends: Int64, numbers: Int64) -> dict[int, RangeColumns]:
-    """Columns per lane, ordered by start; of equal starts the outermost is first."""
+    """Return the columns per lane, ordered by start; of equal starts the outermost is first."""
     order = np.lexsort((-ends, starts, lanes))
     found, firsts = np.unique(lanes[order], return_index=True)
     groups = np.split(order, firsts[1:])
@@ -64,7 +64,7 @@ class ProfileLaunches:
         self._ranges = profile.ranges.joined(profile.start_end_ranges)
 
     def launches(self) -> list[Launch]:
-        """All kernels, in the order of the profile."""
+        """Return all kernels, in the order of the profile."""
         profile, kernels = self._profile, self._profile.kernels
         thread, start, end = _calls(profile)
         tids = (profile.threads & _TID_MASK).tolist()
@@ -97,7 +97,7 @@ class ProfileLaunches:
         ]
 
     def ranges(self) -> dict[int, RangeColumns]:
-        """All ranges by thread."""
+        """Return all ranges by thread."""
         ranges = self._ranges
         rows = np.flatnonzero(ranges.end_ns > ranges.start_ns)
         return by_lane(
@@ -105,7 +105,7 @@ class ProfileLaunches:
         )
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
-        """Texts of some ranges, as ``emit_nvtx`` would write them."""
+        """Return the texts of some ranges, as ``emit_nvtx`` would write them."""
         profile, ranges = self._profile, self._ranges
         rows = np.array(sorted(numbers), dtype=np.int64)
         sizes = (*profile.shape_texts, "")
@@ -123,7 +123,7 @@ class ProfileLaunches:
 
 
 def _calls(profile: Profile) -> tuple[Integers, Int64, Int64]:
-    """Thread (-1: unknown), start and end of the call that launched each kernel."""
+    """Return the thread (-1: unknown), start and end of the call that launched each kernel."""
     kernels, calls = profile.kernels, profile.api_calls
     call = LaunchIndex(profile).launching_call(kernels)
     if not len(calls):

@@ -52,7 +52,7 @@ _SEQ = ", seq = "
 
 
 def canonical(text: str) -> tuple[str, str]:
-    """A range's text as of PyTorch 1.11, ``name, seq = 1`` or ``name``, and its number.
+    """Return a range's text as of PyTorch 1.11, ``name, seq = 1`` or ``name``, and its number.
 
     The number in the text becomes 1 (0 stays 0), so that texts are equal in all steps.
     """
@@ -70,7 +70,7 @@ _NODE = re.compile(
 
 
 def outputs_of(texts: Iterable[str]) -> dict[str, Shape]:
-    """Sizes of the outputs of convolutions and pools, by sequence number.
+    """Return the sizes of the outputs of convolutions and pools, by sequence number.
 
     Ranges have no outputs, but the backward node of an operator has the sizes of its gradient. If
     two threads have the same number for operators of different sizes, both are unknown.
@@ -87,7 +87,7 @@ def outputs_of(texts: Iterable[str]) -> dict[str, Shape]:
 
 
 def sizes_marker(text: str, outputs: Mapping[str, Shape]) -> str:
-    """A PyProf marker for an operator that current PyTorch recorded with its sizes.
+    """Return a PyProf marker for an operator that current PyTorch recorded with its sizes.
 
     Empty: no operator with a formula. The element type comes from the kernel's name.
     """
@@ -113,12 +113,12 @@ def _sizes_marker(namespace: str, name: str, sizes: str, output: Shape) -> str:
 
 @lru_cache(maxsize=65536)
 def literal(text: str) -> Any:
-    """The value of a Python literal; None for any other text. Nothing is evaluated."""
+    """Return the value of a Python literal; None for any other text. Nothing is evaluated."""
     return long_literal(text) if len(text) <= MAX_LITERAL else None
 
 
 def long_literal(text: str) -> Any:
-    """``literal`` for longer texts, not cached: names of kernels may have a megabyte."""
+    """Read what ``literal`` reads, uncached: names of kernels may have a megabyte."""
     if len(text) > MAX_RECORD:
         return None
     try:
@@ -197,7 +197,7 @@ def _pruned(ordered: list[_Numbered]) -> list[_Numbered]:
 
 
 def _trace(texts: list[str]) -> list[str]:
-    """The frames of the innermost call stack that are in the user's program."""
+    """Return the frames of the innermost call stack that are in the user's program."""
     content = literal(texts[-1]) if texts else None
     frames = content.get("traceMarker") if isinstance(content, dict) else None
     if not isinstance(frames, list):

@@ -22,7 +22,7 @@ from profiler_cli.pyprof.calls import (
 
 
 def _product(left: dict[str, Any], right: dict[str, Any]) -> tuple[int, int]:
-    """Operations and bytes of a matrix product."""
+    """Return the operations and bytes of a matrix product."""
     size = item_size(left["dtype"])
     cost = product(OpCall("", (), size, size), tuple(left["shape"]), tuple(right["shape"]))
     require_consistent(fits=cost.flops is not None and cost.num_bytes is not None)
@@ -30,7 +30,7 @@ def _product(left: dict[str, Any], right: dict[str, Any]) -> tuple[int, int]:
 
 
 def mm(op: str, args: Args, kernel: Kernel) -> OpCost:
-    """``mm(A, B)``, ``bmm``, and ``addmm(C, A, B)``, whose C PyProf does not count."""
+    """Count ``mm(A, B)``, ``bmm``, and ``addmm(C, A, B)``, whose C PyProf does not count."""
     tensors = [arg for arg in unnamed(args) if arg["type"] == "tensor"]
     left, right = tensors[-2:]
     require_consistent(fits=len(tensors) == 2 + op.startswith("addmm"))
@@ -63,7 +63,7 @@ _SPLIT_KERNEL = re.compile(r"splitK_?reduce|reduce_1Block_kernel")
 
 
 def linear(op: str, args: Args, kernel: Kernel) -> OpCost:
-    """``linear``: its product, the bias, and the kernel that adds up a split product."""
+    """Count ``linear``: its product, the bias, and the kernel that adds up a split product."""
     image, weight = args[:2]
     *lead, inner = image["shape"]
     outputs, inner_weight = weight["shape"]
@@ -107,7 +107,7 @@ _ONE_GROUP = re.compile(
 
 
 def is_helper(long_name: str) -> bool:
-    """Whether a convolution's kernel only changes layouts or transforms."""
+    """Return whether a convolution's kernel only changes layouts or transforms."""
     return _CONV_HELPER.search(long_name) is not None
 
 
@@ -131,7 +131,7 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
-    """A convolution: each computing kernel is all of it, or one of its gradients."""
+    """Return a convolution: each computing kernel is all of it, or one of its gradients."""
     image, weight = tuple(args[0]["shape"]), tuple(args[1]["shape"])
     dtype = args[0]["dtype"]
     how = {

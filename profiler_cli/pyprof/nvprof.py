@@ -36,7 +36,7 @@ class NvprofFile:
         self._tables = tables
 
     def launches(self) -> list[Launch]:
-        """All kernels, in the order of the file."""
+        """Return all kernels, in the order of the file."""
         calls: dict[int, tuple[int, ...]] = {}
         for table in ("CUPTI_ACTIVITY_KIND_DRIVER", "CUPTI_ACTIVITY_KIND_RUNTIME"):
             if table in self._tables:
@@ -59,7 +59,7 @@ class NvprofFile:
         return found
 
     def ranges(self) -> Mapping[Any, RangeColumns]:
-        """All ranges by thread."""
+        """Return all ranges by thread."""
         table = "CUPTI_ACTIVITY_KIND_MARKER"
         if table not in self._tables:
             return {}
@@ -81,7 +81,7 @@ class NvprofFile:
         return by_lane(lane[known], start[known], closed[at, 1], name[known])
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
-        """Texts of some ranges."""
+        """Return the texts of some ranges."""
         sql = (
             "SELECT s._id_, s.value FROM json_each(?) AS wanted"
             " JOIN StringTable AS s ON s._id_ = wanted.value"
@@ -94,7 +94,7 @@ class NvprofFile:
             return connection.execute(sql, values).fetchall()
 
     def _numbers(self, sql: str) -> Int64:
-        """Rows of integers without NULL."""
+        """Return the rows of integers without NULL."""
         with self._connected() as connection:
             cursor = connection.execute(sql)
             width = len(cursor.description)
@@ -111,7 +111,7 @@ class NvprofFile:
 
 
 def _thread(object_id: object) -> int:
-    """Lane of CUPTI's object id, process and thread in 4 and 8 bytes, little-endian."""
+    """Return the lane of CUPTI's object id, process and thread in 4 and 8 bytes, little-endian."""
     data = object_id if isinstance(object_id, bytes) else b""
     process = int.from_bytes(data[:4], "little", signed=True)
     return (process << 32) + (int.from_bytes(data[4:12], "little") & 0xFFFFFFFF)

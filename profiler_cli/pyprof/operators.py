@@ -26,7 +26,7 @@ def shared_kind(long_name: str) -> str:
 
 
 def operator_cost(marker: dict[str, Any], args: Args, kernel: Kernel) -> OpCost:
-    """Cost of one kernel of an operator.
+    """Return the cost of one kernel of an operator.
 
     The operator is counted for its first kernel; a convolution for each computing kernel, as one
     gradient.

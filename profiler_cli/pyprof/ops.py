@@ -29,7 +29,7 @@ from profiler_cli.pyprof.operators import operator_cost
 
 
 def cost_of(marker: dict[str, Any], kernel: Kernel) -> OpCost:
-    """Cost of a kernel; unknown without a formula or the values that it needs."""
+    """Return the cost of a kernel; unknown without a formula or the values that it needs."""
     op, args = str(marker.get("op", "")), marker.get("args")
     arguments = [arg for arg in args if isinstance(arg, dict)] if isinstance(args, list) else []
     mod = str(marker.get("mod", ""))
@@ -59,7 +59,7 @@ def _tensor_parameters(image: Tensor) -> str:
 
 
 def _list_parameters(tensors: list[Tensor]) -> str:
-    """Several tensors; an element type that is the same for all once, as in PyProf2."""
+    """List several tensors; an element type that all have comes once, as in PyProf2."""
     types = [tensor.dtype for tensor in tensors]
     shapes = [tensor.shape for tensor in tensors]
     return parameters({"T": shapes, "type": types[0] if len(set(types)) == 1 else types})
@@ -95,7 +95,7 @@ def _elementwise(
 
 
 def _operands(args: Args) -> list[Tensor]:
-    """Tensors that are read from memory; numbers are passed with the kernel's call.
+    """Return the tensors that are read from memory; numbers are passed with the kernel's call.
 
     Empty: a tensor without dimensions, which a marker writes as a number without its type.
     """
@@ -273,7 +273,7 @@ def _filled(op: str, args: Args, _: Kernel) -> OpCost:
 
 
 def _made(args: Args) -> Tensor:
-    """The result of ``ones(2, 3)`` or ``full((2, 3), 1.0)``, float32 without a type."""
+    """Return the result of ``ones(2, 3)`` or ``full((2, 3), 1.0)``, float32 without a type."""
     positional = unnamed(args)
     if positional[0]["type"] in ("list", "tuple"):
         shape = tuple(positional[0]["value"])
@@ -306,7 +306,7 @@ _COMPARISONS = "lt gt ge le eq ne __lt__ __gt__ __ge__ __le__ __eq__ __ne__"
 
 
 def _names(text: str) -> list[str]:
-    """Each name, and its in-place form with an underscore."""
+    """Return each name, and its in-place form with an underscore."""
     names = text.split()
     return names + [f"{name}_" for name in names if not name.endswith("_")]
 

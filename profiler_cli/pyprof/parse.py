@@ -52,7 +52,7 @@ def parse_file(path: Path) -> tuple[int, Iterator[Record]]:
 
 
 def _records(path: Path, source: LaunchSource, launches: list[Launch]) -> Iterator[Record]:
-    """Records, one by one; ranges and texts are read when the first one is requested."""
+    """Yield the records, one by one; ranges and texts are read when the first one is requested."""
     with _damage(path):
         chains = _enclosing(launches, source.ranges())
         texts = source.texts({number for chain in chains for number in chain})
@@ -101,7 +101,7 @@ class _RangesAround:
         self._around: dict[tuple[str, ...], Around] = {}
 
     def around(self, chain: tuple[int, ...]) -> tuple[Around, list[str], list[int]]:
-        """The ranges around a launch, PyTorch's with their numbers, and these numbers."""
+        """Return the ranges around a launch, PyTorch's with their numbers, and these numbers."""
         texts = [self._texts.get(number, ("", "")) for number in chain]
         numbers = {number for _, number in texts if number}
         if len(numbers) > 1:  # their order matters and differs between steps
@@ -120,7 +120,7 @@ class _RangesAround:
 
 
 def _text(canonical_text: str, number: str) -> str:
-    """A range's text with its real number."""
+    """Return a range's text with its real number."""
     head, separator, digits = canonical_text.rpartition(", seq = ")
     if not number or not separator or digits != NUMBER:
         return canonical_text
@@ -154,7 +154,7 @@ class _Sizes:
 
 
 def _enclosing(launches: list[Launch], ranges: Mapping[Any, RangeColumns]) -> list[tuple[int, ...]]:
-    """Numbers of the ranges around each launch, outermost first."""
+    """Return the numbers of the ranges around each launch, outermost first."""
     result: list[tuple[int, ...]] = [()] * len(launches)
     lanes: dict[object, list[int]] = {}
     for row, launch in enumerate(launches):
@@ -188,7 +188,7 @@ class _Correlation:
         self._ops: list[str] = ["na"]
 
     def assign(self, around: Around, ids: list[int]) -> tuple[list[int], int, list[int]]:
-        """The kernel's number (a list of at most one), sub-number, and its other numbers."""
+        """Return the kernel's number (a list of at most one), sub-number, and its other numbers."""
         if not ids:
             return [], 0, []
         current = ids[0]
@@ -202,14 +202,14 @@ class _Correlation:
         return own, sub, [number for number in ids if number != current]
 
     def _is_cell(self, around: Around) -> bool:
-        """Whether the op is a cell, whose kernels all have sub-numbers."""
+        """Return whether the op is a cell, whose kernels all have sub-numbers."""
         forward = around.ops[:1] == ["forward"] and around.ops == self._ops
         return forward and around.modules[0] in _CELLS
 
 
 @lru_cache(maxsize=65536)
 def short_name(name: str) -> str:
-    """A kernel's name without template arguments and well-known namespaces."""
+    """Return a kernel's name without template arguments and well-known namespaces."""
     result = name.replace("<unnamed>::", "").split("<")[0]
     for part in _NOISE:
         result = result.replace(part, "")
@@ -217,7 +217,7 @@ def short_name(name: str) -> str:
 
 
 def _open_launches(path: Path) -> LaunchSource:
-    """The reader of a file.
+    """Return the reader of a file.
 
     Raises:
         ProfileNotFoundError: No such file.

@@ -28,7 +28,7 @@ class _Product(NamedTuple):
 
 
 def cost(cell: str, args: Args, kernel: Kernel) -> OpCost:
-    """A kernel of a cell that runs as several kernels."""
+    """Return a kernel of a cell that runs as several kernels."""
     (batch, inputs), (again, hidden) = args[0]["shape"], args[1]["shape"]
     require_consistent(fits=batch == again)
     dtype = args[0]["dtype"]
@@ -55,7 +55,7 @@ def cost(cell: str, args: Args, kernel: Kernel) -> OpCost:
 def _backward_product(
     kernel: Kernel, names: dict[int, str], rows: int, batch: int
 ) -> _Product | None:
-    """The rows of a product follow from its tile and grid, and identify it among the four.
+    """Find a product by its rows, which follow from its tile and grid, among the four.
 
     ``names`` are those of the products by the rows, ``rows`` those of the weight matrices.
     """

@@ -51,12 +51,12 @@ def read_record(line: str, number: int) -> Row:
 
 
 def _is_record(value: Row) -> bool:
-    """Whether it has the required fields, and each field has its type."""
+    """Return whether it has the required fields, and each field has its type."""
     return {"kShortName", "kDuration"} <= value.keys() and _fits(value)
 
 
 def _fits(fields: Row) -> bool:
-    """Whether each field has its type, or is None if it is optional."""
+    """Return whether each field has its type, or is None if it is optional."""
     for key, value in fields.items():
         if value is None and key not in {"kShortName", "kDuration"}:
             continue
@@ -70,7 +70,7 @@ def _fits(fields: Row) -> bool:
 
 
 def _fields(text: str) -> Row | None:
-    """Fields of a part of a record; None: a field has another type."""
+    """Return the fields of a part of a record; None: a field has another type."""
     return _kept_fields(text) if len(text) <= MAX_LITERAL else _read_fields(text)
 
 
@@ -85,7 +85,7 @@ def _read_fields(text: str) -> Row | None:
 
 
 def _parts(line: str) -> Row | None:
-    """The record of a line as written by the first step; None: another form.
+    """Return the record of a line as written by the first step; None: another form.
 
     The text before and after its numbers repeats in every step and is parsed once, which makes
     this nine times as fast as parsing whole lines.
@@ -127,7 +127,7 @@ def _value(text: str) -> Any:
 
 
 def rows(records: Iterable[Row]) -> Iterator[Row]:
-    """Column values of every kernel, in order."""
+    """Yield the column values of every kernel, in order."""
     forward: dict[int, Row] = {}
     forward_other: dict[int, Row] = {}
     calls = _Calls()
@@ -158,7 +158,7 @@ class _Calls:
         self._ran: set[tuple[object, ...]] = set()
 
     def number(self, record: Row) -> int:
-        """The number of a kernel in its call, from the sub-number in its record."""
+        """Return the number of a kernel in its call, from the sub-number in its record."""
         sub, marker = int(record.get("subSeqId") or 0), record.get("marker")
         kernel = (record.get("kLongName"), record["kShortName"], *record.get("grid", ()))
         if sub == 0 or marker != self._marker or kernel in self._ran:
@@ -211,7 +211,7 @@ def _joined(values: list[Any] | None, separator: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _cost(marker: str, kernel: Kernel) -> OpCost | None:
-    """Cost by the first marker; None: it describes no op."""
+    """Return the cost by the first marker; None: it describes no op."""
     content = literal(marker)
     if not isinstance(content, dict) or not {"mod", "op", "args"} <= content.keys():
         return None

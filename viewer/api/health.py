@@ -75,7 +75,7 @@ def _broker() -> str:
 
 
 def _worker() -> str:
-    """``busy``, ``idle``, ``none``, or ``silent``: jobs wait and none is begun."""
+    """Return ``busy``, ``idle``, ``none``, or ``silent`` if jobs wait and none is begun."""
     try:
         now = timezone.now()
         if Job.objects.filter(

@@ -69,7 +69,7 @@ class JobsView(ResourceView):
 
 
 def _page(query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, list[Job]]:
-    """Number of jobs that pass, and those of the page; fast for what the page polls."""
+    """Return the number of jobs that pass, and those of the page; fast for what the page polls."""
     simple = [
         condition
         for condition in query.filters

@@ -32,7 +32,7 @@ class LanguageMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer in the language asked for."""
+        """Return the answer in the language asked for."""
         with use_language(preferred_language(request.headers.get("Accept-Language", ""))):
             response = self._get_response(request)
         if request.path_info.startswith("/api/"):

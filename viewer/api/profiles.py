@@ -201,7 +201,7 @@ class AggregationView(ResourceView):
 
 
 def _changeable(profile: str) -> Path:
-    """The database of a profile, if it may be changed."""
+    """Return the database of a profile, if it may be changed."""
     with open_profile(profile) as (served, database):
         if reason := why_read_only(served, database):
             raise _refused(reason, "READ_ONLY_PROFILE")
@@ -215,7 +215,7 @@ def _refused(reason: str, code: str) -> ViewerError:
 
 
 def _requested(request: Request, database: ProfileDatabase) -> AggregationRequest:
-    """The aggregation of a request.
+    """Return the aggregation of a request.
 
     Whether the key node exists is checked by the engine, which knows ranges as well as ops.
 
@@ -258,7 +258,7 @@ def _requested(request: Request, database: ProfileDatabase) -> AggregationReques
 
 
 def _last_iteration(key_node: str, database: ProfileDatabase) -> int | None:
-    """Last iteration of a key node, if an aggregation has already used it."""
+    """Return the last iteration of a key node, if an aggregation has already used it."""
     sql = (
         "SELECT MAX(i.iter_value) FROM view_iterations_all i "
         "JOIN view_aggregations a ON a.aggr_id = i.aggr_id WHERE a.key_node_name = :key_node"

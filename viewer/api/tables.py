@@ -154,7 +154,7 @@ class ExportView(ResourceView):
 def _opened(
     spec: TableSpec, request: Request, parts: dict[str, Any], limit_s: float | None = None
 ) -> AbstractContextManager[Scope]:
-    """The database that has the rows of a table."""
+    """Return the database that has the rows of a table."""
     if spec is TIMELINE_EVENTS:
         return open_event_scope(request, parts)
     return open_scope(request, parts, time_limit_s=limit_s)

@@ -29,7 +29,7 @@ class ExportFormat:
 
 
 def write_csv(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
-    """Comma-separated values: one line of names, then one line per row."""
+    """Return the comma-separated values: one line of names, then one line per row."""
     with _as_text(file) as text:
         writer = csv.writer(text)
         writer.writerow(header.columns)
@@ -38,7 +38,7 @@ def write_csv(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> Non
 
 
 def write_json(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
-    """One JSON document: where it comes from, and the rows as objects."""
+    """Return one JSON document: where it comes from, and the rows as objects."""
     about = {
         "profile": header.profile,
         "table": header.table,
@@ -65,7 +65,7 @@ _NUMBERS = frozenset({int, float})
 
 @contextmanager
 def _as_text(file: IO[bytes]) -> Iterator[TextIO]:
-    """The file stays its owner's to close; what ends the block is not replaced by a full disk."""
+    """Wrap a file that its owner closes; a full disk does not hide what ended the block."""
     text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
     try:
         yield text

@@ -33,7 +33,7 @@ class ExportHeader:
 
 
 def printable(value: object) -> str:
-    """A value as people read it in a cell."""
+    """Return a value as people read it in a cell."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -24,7 +24,7 @@ _ROWS_PER_PAGE = int((_PAGE[1] - 2 * _MARGIN) / _LEADING) - 4
 
 
 def write_pdf(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
-    """Pages with the heading, the names and the rows; at most ``MAX_ROWS`` of them."""
+    """Write pages with the heading, the names and the rows, at most ``MAX_ROWS`` of them."""
     from reportlab.pdfgen.canvas import Canvas  # noqa: PLC0415 - loaded by the first such export
 
     taken = [[_latin(printable(value)) for value in row] for row in islice(rows, MAX_ROWS + 1)]
@@ -72,7 +72,7 @@ def _draw_row(canvas: Any, cells: Sequence[str], widths: Sequence[float], y: flo
 
 
 def _widths(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[float]:
-    """Room for each column, shared out by the length of its texts."""
+    """Share room out to the columns by the length of their texts."""
     lengths = [len(name) for name in names]
     for row in rows:
         lengths = [max(old, len(cell)) for old, cell in zip(lengths, row, strict=True)]
@@ -82,7 +82,7 @@ def _widths(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[float]:
 
 
 def _fit(cell: str, width: float) -> str:
-    """A text cut in the middle, where the names of ops and kernels differ least."""
+    """Return a text cut in the middle, where the names of ops and kernels differ least."""
     line = " ".join(cell.split())
     letters = max(3, int(width / (_SIZE * _LETTER)))
     if len(line) <= letters:
@@ -92,5 +92,5 @@ def _fit(cell: str, width: float) -> str:
 
 
 def _latin(value: str) -> str:
-    """A text in the characters of the standard PDF fonts."""
+    """Return a text in the characters of the standard PDF fonts."""
     return value.encode("latin-1", errors="replace").decode("latin-1")

@@ -106,7 +106,7 @@ def _serve(wanted: NewProfile, database: Path, folder: Path | None) -> ServedPro
 
 
 def _stem_of_ranks(file_name: str) -> str:
-    """``resnet_rank0.sqlite`` -> ``resnet``; ``rank0.sqlite`` -> ``ranks``."""
+    """Return ``resnet`` for ``resnet_rank0.sqlite``, and ``ranks`` for ``rank0.sqlite``."""
     stem = re.sub(r"[_.-]*rank[_.=-]?\d+$", "", storage.safe_stem(file_name), flags=re.IGNORECASE)
     return stem or "ranks"
 
@@ -138,7 +138,7 @@ def _add_found(wanted: NewProfile, client: str) -> ServedProfile | Job:
 
 
 def _resolved(path: Path | str) -> Path | None:
-    """A path with links resolved; None if it does not exist."""
+    """Return a path with links resolved; None if it does not exist."""
     try:
         return Path(path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
@@ -146,7 +146,7 @@ def _resolved(path: Path | str) -> Path | None:
 
 
 def _is_open(path: Path | None) -> bool:
-    """Whether a path is in a folder that files may be registered from."""
+    """Return whether a path is in a folder that files may be registered from."""
     folders = [folder.resolve() for folder in settings.ENVIRONMENT.open_folders]
     return path is not None and any(path.is_relative_to(folder) for folder in folders)
 
@@ -179,14 +179,14 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def is_several(raw: str) -> bool:
-    """Whether a path is a folder, or a pattern and no file of that name."""
+    """Return whether a path is a folder, or a pattern and no file of that name."""
     # A name that is too long raises with pathlib.
     is_folder, is_there = os.path.isdir(raw), os.path.exists(raw)  # noqa: PTH110, PTH112
     return is_folder or (_MAGIC.search(raw) is not None and not is_there)
 
 
 def fixed_part(raw: str) -> Path:
-    """The part of a pattern before its first wildcard; a folder itself."""
+    """Return the part of a pattern before its first wildcard; a folder itself."""
     parts = Path(raw).parts
     fixed = next((number for number, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     return Path(*parts[:fixed])

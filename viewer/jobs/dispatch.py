@@ -39,7 +39,7 @@ def load() -> Any:
 
 @contextmanager
 def _translate_connection_errors() -> Iterator[None]:
-    """As a decorator: raise ``BrokerAwayError`` for every error of the connection."""
+    """Raise ``BrokerAwayError`` for every error of the connection."""
     try:
         yield
     except _connection_errors() as error:
@@ -154,7 +154,7 @@ def _report(task_id: str) -> Report:
 
 
 def report_of_ranks(reports: list[Report]) -> Report:
-    """Combine the reports of the rank files into the progress of their job."""
+    """Return the combine the reports of the rank files into the progress of their job."""
     from aggregator.jobs.limits import RANK_WEIGHTS  # noqa: PLC0415
 
     letters = "".join(_encode_state(report) for report in reports)

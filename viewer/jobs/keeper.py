@@ -238,7 +238,7 @@ class Keeper:
                 release(Path(job.database).parent)
 
     def _note_workers(self) -> None:
-        """Write which workers have reported since the last look."""
+        """Return the write which workers have reported since the last look."""
         now = timezone.now()
         for name, (host, pid, at) in dispatch.seen_workers().items():
             if self._seen.get(name) == at:
@@ -277,7 +277,7 @@ def _write_progress(job: Job, report: Report) -> None:
 
 
 def _is_lost(job: Job, report: Report, silent_s: float) -> bool:
-    """Whether the workers that run a job have all ended, or are silent."""
+    """Return whether the workers that run a job have all ended, or are silent."""
     workers = report.workers
     if not workers and job.state == JobState.RUNNING and not dispatch.is_shared(job):
         # The result backend lost its data; the worker, if it lives, reports again.
@@ -288,7 +288,7 @@ def _is_lost(job: Job, report: Report, silent_s: float) -> bool:
 
 
 def _may_be_sent_again(job: Job) -> bool:
-    """Whether a job, or rank files of it, wait for a message that is not in the broker."""
+    """Return whether a job, or rank files of it, wait for a message that is not in the broker."""
     is_waiting = job.state == JobState.QUEUED or dispatch.is_shared(job)
     return is_waiting and dispatch.count_waiting() == 0
 

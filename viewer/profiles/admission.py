@@ -33,7 +33,7 @@ _WAIT_S = 5.0
 
 
 def inspect(path: Path, file_name: str, limit_s: float = CHECK_LIMIT_S) -> Format:
-    """What a file is; anything that is not a whole profile is refused.
+    """Return what a file is; anything that is not a whole profile is refused.
 
     Args:
         path: The file.

@@ -62,7 +62,7 @@ class Registry:
         return [profile for profile in served if profile is not None]
 
     def find(self, wanted: str) -> ServedProfile | None:
-        """The profile of an id, if it is served; folders behind it are not listed."""
+        """Return the profile of an id, if it is served; folders behind it are not listed."""
         served = (self._served(path) for path in self._paths() if profile_id(path) == wanted)
         return next((profile for profile in served if profile is not None), None)
 
@@ -95,7 +95,7 @@ class Registry:
 
 
 def conversions_of(path: Path) -> list[Path]:
-    """Databases in the folder of a file that were converted from it."""
+    """Return the databases in the folder of a file that were converted from it."""
     beside = path.parent.glob(f"{glob.escape(path.stem)}{INFIX}*{glob.escape(path.suffix)}")
     states = {found: _state(found) for found in sorted(beside)}
     return [

@@ -97,7 +97,7 @@ def new_folder() -> Iterator[Path]:
 
 
 def storage_error(error: OSError) -> ViewerError:
-    """The error of a disk or folder that cannot be written to."""
+    """Return the error of a disk or folder that cannot be written to."""
     if error.errno in _FULL:
         message, hint = say("The disk of the viewer is full."), say("Make room on it.")
     else:
@@ -107,7 +107,7 @@ def storage_error(error: OSError) -> ViewerError:
 
 
 def safe_stem(file_name: str) -> str:
-    """A file's name without its suffix, in characters that are safe in a path."""
+    """Return a file's name without its suffix, in characters that are safe in a path."""
     stem = re.sub(
         r"((\.pt)?(\.trace)?\.json(\.gz)?|\.sqlite|\.nsys-rep|\.qdrep)$",
         "",
@@ -119,7 +119,7 @@ def safe_stem(file_name: str) -> str:
 
 
 def is_stored(path: Path) -> bool:
-    """Whether the viewer itself stores a file: a profile or an upload."""
+    """Return whether the viewer itself stores a file: a profile or an upload."""
     folder = _upload_dir().resolve()
     if not path.is_relative_to(folder) or path == folder:
         return False
@@ -235,7 +235,7 @@ def room_lock() -> Iterator[None]:
 
 
 def reserve(folder: Path, sources: Sequence[Path]) -> None:
-    """Reserve room in a folder for the import of some files, until ``release``.
+    """Return the reserve room in a folder for the import of some files, until ``release``.
 
     Refused if there is not as much.
     """
@@ -282,7 +282,7 @@ def check_quota(size_bytes: int) -> None:
 
 
 def _unwritten_bytes() -> int:
-    """Bytes that are reserved by files of full length and not yet on the disk."""
+    """Return the bytes that are reserved by files of full length and not yet on the disk."""
     folder = _upload_dir()
     reserved = [*folder.glob(f"*/{_PLACEHOLDER}"), *folder.glob(f"{INCOMING}/*{PART}")]
     unwritten = 0
@@ -304,7 +304,7 @@ def used_bytes() -> int:
 
 
 def _sizes(folder: str | Path) -> Iterator[int]:
-    """Sizes of the files in a folder and below it, while others come and go."""
+    """Yield the sizes of the files in a folder and below it, while others come and go."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -97,7 +97,7 @@ def _remembered_failure(path: Path) -> Iterator[None]:
 
 
 def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str, Any]:
-    """Everything about one profile that no aggregation changes."""
+    """Describe everything about one profile that no aggregation changes."""
     reason = why_not_reaggregate(served, database)
     return {
         **_item(served, database),
@@ -110,7 +110,7 @@ def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str
 
 
 def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str:
-    """Why no aggregation can be added; empty if one can."""
+    """Return why no aggregation can be added; empty if one can."""
     if not database.is_ours:
         if os.access(served.path.parent, os.W_OK):
             return ""
@@ -122,7 +122,7 @@ def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str
 
 
 def why_read_only(served: ServedProfile, database: ProfileDatabase) -> str:
-    """Why nothing in the database can be changed; empty if it can be."""
+    """Return why nothing in the database can be changed; empty if it can be."""
     if not database.is_ours:
         return say("A database of NVIDIA's is never changed.")
     if not is_aggregable(database.version):

@@ -209,5 +209,5 @@ def _incoming() -> Path:
 
 
 def _safe_name(file_name: str) -> str:
-    """The end of a name, which has the suffix, in characters that are safe in a path."""
+    """Return the end of a name, which has the suffix, in characters that are safe in a path."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", file_name)[-_MAX_NAME:]

@@ -90,7 +90,7 @@ _PROXY_HEADERS = ("HTTP_X_FORWARDED_", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REA
 
 
 def is_passed_on(request: HttpRequest) -> bool:
-    """Whether a proxy sent the request: its peer is then not the client.
+    """Return whether a proxy sent the request: its peer is then not the client.
 
     Without any settings nginx adds no header, but it speaks HTTP/1.0, which browsers do not.
     """
@@ -194,7 +194,7 @@ class ChangeGuardMiddleware(CsrfViewMiddleware):
 
 
 def _can_change(callback: Callable[..., HttpResponseBase], method: str) -> bool:
-    """Whether the view handles the method; a view without a declaration might."""
+    """Return whether the view handles the method; a view without a declaration might."""
     if getattr(callback, "only_reads", False):
         return False
     view = getattr(callback, "cls", None)
@@ -203,12 +203,12 @@ def _can_change(callback: Callable[..., HttpResponseBase], method: str) -> bool:
 
 
 def _not_exempt(request: HttpRequest) -> HttpResponse:
-    """A view without an exemption; never called."""
+    """Stand for a view without an exemption; never called."""
     raise NotImplementedError
 
 
 def is_trusted(request: HttpRequest, environment: Environment) -> bool:
-    """Whether a change needs no CSRF token.
+    """Return whether a change needs no CSRF token.
 
     A page of another origin cannot send a bearer token. On a loopback address it is enough that the
     request is one that a page of another origin cannot send without a CORS preflight (JSON, an

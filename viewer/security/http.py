@@ -117,7 +117,7 @@ class RequestLimitsMiddleware:
 
 
 def is_upload(request: HttpRequest) -> bool:
-    """Whether the body is a file. A page of another origin cannot send this type unasked."""
+    """Return whether the body is a file. A page of another origin cannot send this type unasked."""
     return (
         request.method == "POST"
         and request.path_info == _UPLOADS

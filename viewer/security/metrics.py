@@ -53,7 +53,7 @@ class RequestCounts:
                     os.pwrite(self._file, json.dumps(self._counts).encode(), 0)
 
     def total(self) -> Counter[str]:
-        """The sum over all processes."""
+        """Return the sum over all processes."""
         with self._lock:
             total = Counter(self._counts)
         others = set(self._path.parent.glob("*.json")) - {self._path} if self._path else set()

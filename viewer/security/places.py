@@ -66,7 +66,7 @@ class Places:
                 self._free.notify_all()
 
     def _is_free(self, profile: str) -> bool:
-        """Whether a place is free for a profile: at most as many as it leaves to the others.
+        """Return whether a place is free for a profile: at most as many as it leaves to the others.
 
         What takes long with some profiles leaves room for the others: one may hold 16 places, the
         next 8, then 4, and the last ones are for profiles that hold none.
@@ -84,7 +84,7 @@ PLACES: Final = Places()
 
 
 def has_left(connection: socket.socket | None) -> bool:
-    """Whether a client has closed its connection; unknown without a connection."""
+    """Return whether a client has closed its connection; unknown without a connection."""
     if connection is None:
         return False
     poll = select.poll()

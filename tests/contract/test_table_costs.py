@@ -1,7 +1,7 @@
-"""What tables cost on a profile of 50,000 ops: the steps of SQLite's machine, not the time.
+"""What tables cost on a profile of 20,000 ops: the steps of SQLite's machine, not the time.
 
-A join or a condition that looks through all rows for each row takes 2,500 million of them. A page
-that is read in 0.3 s of CPU takes about twelve million.
+A join or a condition that looks through all rows for each row takes 400 million of them; the limits
+are 5 million for the first page and 20 million for any.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RANKS, BLOCKS, OPS, STEPS = 2, 10, 10, 2
 NAMES = ("linear", "gelu", "layer_norm", "conv2d", "softmax")
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
-SMALL, LARGE = 3_000, 50_000
+SMALL, LARGE = 3_000, 20_000
 MOST_FOR_THE_FIRST_PAGE, MOST_FOR_ANY = 240, 1_000
 """Steps for each op of the profile."""
 _STEPS_PER_CALL = 1_000
@@ -115,7 +115,7 @@ def test_the_profile_has_rows_in_every_table(with_ops: Make) -> None:
 
 
 @EVERY_TABLE
-def test_the_first_page_is_quick_with_50000_ops(with_ops: Make, address: str) -> None:
+def test_the_first_page_is_quick_with_many_ops(with_ops: Make, address: str) -> None:
     path = with_ops(LARGE)
     steps, _ = _read(path, TABLES[address], _place(path))
     assert steps <= MOST_FOR_THE_FIRST_PAGE * LARGE
@@ -131,7 +131,8 @@ def test_no_order_and_no_filter_takes_the_square_of_the_ops(
     rows = _read(path, spec, place)[1]["results"]
     asked = [{"search": "layers"}]
     for column in spec.columns:
-        asked += [{"ordering": column.name}, {"ordering": f"-{column.name}"}]
+        # As the page asks first; the plan of the other direction is the same.
+        asked.append({"ordering": f"-{column.name}"})
         known = [row[column.name] for row in rows if row[column.name] is not None]
         for name in column.filters if known else ():
             operator = name.removeprefix(column.name).removeprefix("__")

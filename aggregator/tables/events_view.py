@@ -32,6 +32,9 @@ _COPY_NAME: Final = (
     " WHEN e.copy_kind = 2 THEN 'Memcpy DtoH' WHEN e.copy_kind = 8 THEN 'Memcpy DtoD'"
     " WHEN e.copy_kind = 10 THEN 'Memcpy PtoP' ELSE 'Memcpy' END AS TEXT)"
 )
+# Of the type of the kernels' column: where the parts of a view differ in types, SQLite computes all
+# columns of each row, also those that a query does not ask for.
+_NO_NAME: Final = "CAST(NULL AS TEXT)"
 _SQL: Final = f"""
     CREATE TEMP VIEW {EVENTS_VIEW} AS
     SELECT 'kernel' AS event_kind, (SELECT readable_name FROM kernel_names WHERE id = e.name)
@@ -39,16 +42,18 @@ _SQL: Final = f"""
            (SELECT long_name FROM kernel_names WHERE id = e.name) AS kernel_long_name
     FROM kernels AS e
     UNION ALL
-    SELECT iif(e.is_copy, 'copy', 'set'), {_COPY_NAME}, {_OF_ROW}, {_GPU}, NULL FROM memory_ops AS e
+    SELECT iif(e.is_copy, 'copy', 'set'), {_COPY_NAME}, {_OF_ROW}, {_GPU}, {_NO_NAME}
+    FROM memory_ops AS e
     UNION ALL
-    SELECT 'graph', CAST('CUDA graph' AS TEXT), {_OF_ROW}, {_GPU}, NULL FROM graph_launches AS e
+    SELECT 'graph', CAST('CUDA graph' AS TEXT), {_OF_ROW}, {_GPU}, {_NO_NAME}
+    FROM graph_launches AS e
     UNION ALL
     SELECT 'op', o.op_name, o.op_id, o.op_name, e.start, CAST(e.stop - e.start AS INTEGER), {_CPU},
-           NULL
+           {_NO_NAME}
     FROM op_instances AS e JOIN ops AS o ON o.id = e.op WHERE o.domain = 1
     UNION ALL
     SELECT 'call', (SELECT name FROM api_names WHERE id = e.name), {_OF_ROW}, e.start, e.duration,
-           {_CPU}, NULL FROM api_calls AS e
+           {_CPU}, {_NO_NAME} FROM api_calls AS e
 """  # noqa: S608
 
 

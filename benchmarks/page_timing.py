@@ -1,4 +1,4 @@
-"""How fast the page is in Chromium: the paints of the dashboard, and each interaction.
+"""Time the page in Chromium: the paints of the dashboard, and each interaction.
 
     python -m benchmarks.page_timing DATABASE [--rounds 7] [--results FILE] [--title TEXT]
 

@@ -1,4 +1,4 @@
-"""What databases of two captures of one program say: steps, and the names of equal kernels."""
+"""Compare databases of two captures of one program: steps, and the names of equal kernels."""
 
 from __future__ import annotations
 

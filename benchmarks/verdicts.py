@@ -1,4 +1,4 @@
-"""How often the verdicts of comparisons are right, on captures whose difference is known.
+"""Count how often verdicts of comparisons are right, on captures whose difference is known.
 
     python -m benchmarks.verdicts FOLDER [--op extra/mul_] [--halves 520] [--also DATABASE ...]
 

@@ -1,4 +1,4 @@
-"""How fast the viewer answers: every panel, figure and table of its OpenAPI document, over HTTP.
+"""Time the viewer's answers: every panel, figure and table of its OpenAPI document, over HTTP.
 
     python -m benchmarks.viewer_latency DATABASE [--rounds 5] [--aggregation N]
                                         [--results FILE] [--title TEXT]

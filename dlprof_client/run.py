@@ -1,4 +1,4 @@
-"""What a notebook can ask about one aggregation of a profile."""
+"""Questions that a notebook can ask about one aggregation of a profile."""
 
 from __future__ import annotations
 

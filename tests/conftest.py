@@ -1,4 +1,4 @@
-"""What every test folder shares: a clean environment, the profiles and the golden run."""
+"""Fixtures of every test folder: a clean environment, the profiles and the golden run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of an aggregation wait for, and what changes would give, from a replay."""
+"""Answers from a replay: what the steps of an aggregation wait for, and what changes would give."""
 
 from __future__ import annotations
 

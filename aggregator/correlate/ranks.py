@@ -1,4 +1,4 @@
-"""Which processes of a capture are ranks of one job."""
+"""Find the processes of a capture that are ranks of one job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recordings of GPU memory in a database say, for the advisers."""
+"""Facts for the advisers from the recordings of GPU memory in a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an op can use Tensor Cores, by type, element type, shape and GPU.
+"""Decide by type, element type, shape and GPU whether an op can use Tensor Cores.
 
 DLProf decided by the type alone, which remains the standard column. This answer is an additional
 column with its reason, unknown if the profile lacks a value. References: element types per compute

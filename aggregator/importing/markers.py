@@ -1,4 +1,4 @@
-"""How many markers the program wrote before each call of CUDA: what profiling costs is in them."""
+"""Count the markers before each call of CUDA, from which the cost of profiling is known."""
 
 from __future__ import annotations
 

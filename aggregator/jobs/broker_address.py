@@ -1,4 +1,4 @@
-"""Whether the address of a broker is one that only those who may start jobs can use."""
+"""Check that only those who may start jobs can use the address of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a kernel ran Tensor Core instructions, decided from its demangled name alone.
+"""Decide from its demangled name alone whether a kernel ran Tensor Core instructions.
 
 Nsight Systems records no instruction counts, so only the name is available. It is sufficient for
 libraries that put operand types or the matrix instruction into it (cuBLAS, cuDNN, CUTLASS, flash

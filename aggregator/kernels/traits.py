@@ -1,4 +1,4 @@
-"""What a kernel's name says about it, worked out once per distinct name."""
+"""Traits of a kernel by its name, worked out once per distinct name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the threads of the program did while a GPU waited for them, and timelines of holders.
+"""Activity of the program's threads while a GPU waited for them, and timelines of holders.
 
 A timeline says who holds each nanosecond, as edges and the holder behind each edge. Unit: ns.
 """

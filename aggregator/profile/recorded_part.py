@@ -1,4 +1,4 @@
-"""Which part of a run is in the profile: the windows in which its processes were recorded.
+"""The part of a run in the profile: the windows in which its processes were recorded.
 
 A profile of windows says nothing of the time between them: that is no idle time and no step.
 """

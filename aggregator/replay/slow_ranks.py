@@ -1,4 +1,4 @@
-"""Which rank makes the step of a job slow, by how much, and since when."""
+"""Find the rank that makes the step of a job slow, by how much, and since when."""
 
 from __future__ import annotations
 

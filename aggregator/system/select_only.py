@@ -1,4 +1,4 @@
-"""What SQL of unknown origin may do: compute with what the database holds, and nothing else."""
+"""Let SQL of unknown origin compute with what the database holds, and do nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a file: a table's length and order do not change while its database does not."""
+"""Remember lengths and orders of tables, which do not change while their database does not."""
 
 from __future__ import annotations
 

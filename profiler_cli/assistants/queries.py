@@ -1,4 +1,4 @@
-"""What an assistant may ask: each function is a tool, reads one answer, and changes nothing.
+"""Tools of an assistant: each function is one, reads one answer, and changes nothing.
 
 The server gives the first parameter, and adds ``profile``, ``aggregation`` and ``max_bytes``.
 """

@@ -1,4 +1,4 @@
-"""What profiling costs, in one line: the step without it, the step with it."""
+"""Report what profiling costs in one line: the step without it, and the step with it."""
 
 from __future__ import annotations
 

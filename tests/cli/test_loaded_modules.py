@@ -1,4 +1,4 @@
-"""What ``dlprof`` and the web server load: nothing of the extras, nothing slow that few need."""
+"""``dlprof`` and the web server load no extra, and nothing slow that few need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command prints at its end: the steady steps first."""
+"""The command prints a result at its end, the steady steps first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dlprofviewer checks before it starts a process."""
+"""dlprofviewer checks its options before it starts a process."""
 
 from __future__ import annotations
 

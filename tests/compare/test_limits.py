@@ -1,4 +1,4 @@
-"""What cannot be compared is said in one sentence, with what still can."""
+"""A comparison says in one sentence what cannot be compared, and what still can."""
 
 from __future__ import annotations
 

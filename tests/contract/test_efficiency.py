@@ -1,4 +1,4 @@
-"""What ops should cost beside what they took, over the API."""
+"""The API serves the ideal costs of ops beside their times."""
 
 from __future__ import annotations
 

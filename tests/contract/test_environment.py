@@ -1,4 +1,4 @@
-"""What the environment's variables mean."""
+"""Variables of the environment set what the documentation says."""
 
 from __future__ import annotations
 

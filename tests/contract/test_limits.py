@@ -1,4 +1,4 @@
-"""What a request can do to a database: read it, for a while."""
+"""A request can read a database for a limited time, and do nothing else to it."""
 
 from __future__ import annotations
 

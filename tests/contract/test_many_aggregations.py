@@ -1,4 +1,4 @@
-"""What an aggregation's pages cost does not depend on how many others there are."""
+"""The pages of an aggregation cost the same however many others there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask: health, metrics, logs, a path prefix."""
+"""Operators get health, metrics, logs and a path prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tables cost on a profile of 20,000 ops: the steps of SQLite's machine, not the time.
+"""Tables of a profile of 20,000 ops cost few steps of SQLite's machine; time is not measured.
 
 A join or a condition that looks through all rows for each row takes 400 million of them; the limits
 are 5 million for the first page and 20 million for any.

@@ -1,4 +1,4 @@
-"""What a served database may make the viewer do: limits of functions, values, rows and space."""
+"""A served database cannot exceed the limits of functions, values, rows and space."""
 
 from __future__ import annotations
 

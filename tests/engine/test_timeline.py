@@ -1,4 +1,4 @@
-"""What a timeline shows, compared with plain SQL over the rows of the database."""
+"""A timeline shows what plain SQL over the rows of the database gives."""
 
 from __future__ import annotations
 

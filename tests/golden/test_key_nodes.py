@@ -1,4 +1,4 @@
-"""Which range marks the steps: of public profiles, judged by hand, and of small traces."""
+"""The range that marks the steps is found, in public profiles judged by hand and small traces."""
 
 from __future__ import annotations
 

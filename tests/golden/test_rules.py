@@ -1,4 +1,4 @@
-"""Which op owns which work: one small trace per rule, expected values inline.
+"""Each op owns its work: one small trace per rule, expected values inline.
 
 Every kernel of a trace has a name of its own, so that ``kernels()`` returns the owner of each.
 """

@@ -1,4 +1,4 @@
-"""What our markers add to a profile: combined backward passes, parameters, data types, own time."""
+"""Our markers add backward passes, parameters, data types and own times to a profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dlprof puts into the process of the program, and into those that it starts."""
+"""dlprof does no harm in the process of the program, nor in those that it starts."""
 
 from __future__ import annotations
 

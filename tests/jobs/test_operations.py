@@ -1,4 +1,4 @@
-"""What operators rely on: reload without loss, true health and metrics, logs that are seen."""
+"""Operators can rely on reloads without loss, true health and metrics, and logs that are seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dlprof runs in a step without markers: some calls a step, none for each module or kernel."""
+"""dlprof makes a few calls in a step without markers, and none for each module or kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators copy from docs/deploy.md, checked by the programs that will read it."""
+"""The programs that read what docs/deploy.md has operators copy accept it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents promise is there: options, verbs, linked files."""
+"""The documents keep their promises: options, verbs, linked files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release is made of: notes, sums, signature, workflows and the documentation site."""
+"""A release has notes, sums, a signature, workflows and the documentation site."""
 
 from __future__ import annotations
 

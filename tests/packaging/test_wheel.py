@@ -1,4 +1,4 @@
-"""What a user gets: the wheel's content, and the two commands in an environment without Node.js."""
+"""A user gets the wheel's content and both commands in an environment without Node.js."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every trace: attribution, conservation, sums, independence of the row order."""
+"""Properties of every trace: attribution, conservation, sums, independence of the row order."""
 
 from __future__ import annotations
 

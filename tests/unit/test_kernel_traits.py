@@ -1,4 +1,4 @@
-"""What kernel names say about the kernels, and about the ops that TorchInductor fused in them."""
+"""Names of kernels tell their traits, and the ops that TorchInductor fused in them."""
 
 from __future__ import annotations
 

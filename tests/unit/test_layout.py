@@ -1,4 +1,4 @@
-"""How the modules of the product may be laid out and import each other."""
+"""The modules of the product are laid out, and import each other, by rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What killed processes leave is found by its name, and nothing else is touched."""
+"""Leftovers of killed processes are found by their names, and nothing else is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which line of a call stack is the program's."""
+"""The program's own line is found in a call stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rank files one machine imports at the same time."""
+"""One machine imports as many rank files at the same time as it has room for."""
 
 from __future__ import annotations
 

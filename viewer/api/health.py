@@ -1,4 +1,4 @@
-"""Whether the server and what it needs work, and metrics for Prometheus."""
+"""Report whether the server and what it needs work, and metrics for Prometheus."""
 
 from __future__ import annotations
 

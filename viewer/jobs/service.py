@@ -1,4 +1,4 @@
-"""What clients do with jobs: submit, find, cancel, retry; and which queued job is sent next."""
+"""Submit, find, cancel and retry jobs, and choose the queued job that is sent next."""
 
 from __future__ import annotations
 

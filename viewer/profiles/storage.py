@@ -1,4 +1,4 @@
-"""What the viewer stores about profiles: names, added and unlisted ones, and its own files."""
+"""Store what the viewer keeps of profiles: names, added and unlisted ones, and its own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What executions of ops should cost, as rows of the database's tables."""
+"""Rows of the tables with the ideal costs of executions of ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database says about itself and about the machine that was profiled."""
+"""Rows about the database itself and about the machine that was profiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an allocation is for: by who allocates it and how long it lives."""
+"""Purposes of allocations, by who allocates them and how long they live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view of a recording shows: its totals, its curve, and what lives at one moment.
+"""Summary of a recording for a view: totals, a curve, and what lives at one moment.
 
 A recording of a gigabyte takes a second to read, so what a view shows first is stored beside it.
 """

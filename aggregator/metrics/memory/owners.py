@@ -1,4 +1,4 @@
-"""Which ops and groups hold the memory of the GPU at its peak."""
+"""Ops and groups that hold the memory of the GPU at its peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the call stack of an allocation says: the phase of the step, the op, and the module."""
+"""Read the phase of the step, the op and the module from the call stack of an allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``dlprof --memory`` recorded beside the allocator's events.
+"""Read the records of ``dlprof --memory`` beside the allocator's events.
 
 The recorder writes the part of the step in the text that PyTorch stores with each event (``F`` for
 forward, ``B`` for backward, ``O`` for the optimizer, then the module's path), and the addresses of

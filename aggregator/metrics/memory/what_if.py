@@ -1,4 +1,4 @@
-"""What the peak would be with another configuration, from the recorded allocations.
+"""Predict the peak with another configuration from the recorded allocations.
 
 Each change alters sizes or lifetimes of allocations; the counts are replayed with them.
 """

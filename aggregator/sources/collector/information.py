@@ -1,4 +1,4 @@
-"""What is known beside the records: GPUs, versions, the time of the capture, lost records."""
+"""Information beside the records: GPUs, versions, the time of the capture, lost records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Nsight Systems itself reported of a recording: events lost, dropped or never written.
+"""Warnings of Nsight Systems about a recording: events lost, dropped or never written.
 
 It exports the rest and exits with success; the run then looks as if it had left the GPU idle.
 dlprof's own collector writes such rows too.

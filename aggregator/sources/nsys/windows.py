@@ -1,4 +1,4 @@
-"""Which part of the run was recorded, from an export of dlprof's own capture."""
+"""Windows in which dlprof's own capture recorded the run, from its export."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What happened when: events of a database as columns, by lane, and as a Perfetto trace."""
+"""Timelines: events of a database as columns, by lane, and as a Perfetto trace."""

@@ -1,4 +1,4 @@
-"""What advice and the key node of an aggregation are about: names and times of a database."""
+"""Events that advice and the key node of an aggregation name."""
 
 from __future__ import annotations
 

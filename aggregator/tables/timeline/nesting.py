@@ -1,4 +1,4 @@
-"""Which events of a lane nest, and the modules around the ops of a thread."""
+"""Find the events of a lane that nest, and the modules around the ops of a thread."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class DlprofError(Exception):
         self.details: dict[str, JSONValue] = details
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """The one error shape of the REST API and of stored jobs."""
+        """Return the one error shape of the REST API and of stored jobs."""
         return {
             "code": self.code,
             "message": self.message,

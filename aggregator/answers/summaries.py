@@ -94,7 +94,7 @@ def _stored_sentence(database: ProfileDatabase, value: Any) -> str:
 def read_top_kernels(data: AggregationData) -> TopKernels:
     """Ten kernels by full name, each summed over the ops that launched it."""
     query = parse_list_query(MERGED_KERNELS, {"page_size": str(TOP_OPS)})
-    count, rows = read_counted_page(data.bind(MERGED_KERNELS), query, data.database)
+    count, rows = read_counted_page(data.resolve(MERGED_KERNELS), query, data.database)
     names = TopKernel.__struct_fields__
     return TopKernels(
         count=count, results=[TopKernel(**{name: row[name] for name in names}) for row in rows]

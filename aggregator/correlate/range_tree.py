@@ -50,15 +50,15 @@ class RangeTree:
         return replace(self, nesting=replace(self.nesting, by_depth=()))
 
     def is_any(self, *kinds: RangeKind) -> Bool:
-        """Whether each range is of one of some kinds."""
+        """Return whether each range is of one of some kinds."""
         return is_any(self.kind, kinds)
 
     def is_unit(self) -> Bool:
-        """Whether each range is a unit."""
+        """Return whether each range is a unit."""
         return _is_own(self.unit)
 
     def is_group(self) -> Bool:
-        """Whether each range is a group."""
+        """Return whether each range is a group."""
         return _is_own(self.group)
 
     def unit_kind(self) -> Integers:
@@ -69,7 +69,7 @@ class RangeTree:
 
 
 def is_any(kind: Integers, kinds: tuple[RangeKind, ...]) -> Bool:
-    """Whether each is one of some kinds; faster than ``numpy.isin`` for a few kinds."""
+    """Return whether each is one of some kinds; faster than ``numpy.isin`` for a few kinds."""
     wanted = np.zeros(len(RangeKind), dtype=bool)
     wanted[list(kinds)] = True
     return wanted[kind]
@@ -133,7 +133,7 @@ _NODES = (RangeKind.WRAPPER, RangeKind.NODE)
 
 
 def _recomputed(nesting: Nesting, kind: Integers, seq: Integers, unit: Int32) -> tuple[Bool, Bool]:
-    """Ops that backward nodes run again for a checkpoint, and the nodes that do so.
+    """Return the ops that backward nodes run again for a checkpoint, and the nodes that do so.
 
     A node's own ops run without recording a graph. What it recomputes is a forward pass again: its
     ops are called by modules, or have sequence numbers. In a backward pass that itself records a
@@ -175,7 +175,7 @@ def _owner(nesting: Nesting, owns: Bool) -> Int32:
 
 
 def nested_units(tree: RangeTree) -> tuple[Int64, Integers]:
-    """Units inside other units, and the unit around each."""
+    """Return the units inside other units, and the unit around each."""
     inner = np.flatnonzero(tree.is_unit())
     parent = tree.nesting.parent[inner]
     around = np.where(parent >= 0, tree.unit[parent], -1)
@@ -208,7 +208,7 @@ class OwnTimes:
         np.add.at(self._nested_ns, row, nesting.end_ns[inner] - nesting.start_ns[inner])
 
     def of(self, units: Integers) -> Int64:
-        """Own time of each of some units. Unit: ns."""
+        """Return the own time of each of some units. Unit: ns."""
         own: Int64 = self._nesting.end_ns[units] - self._nesting.start_ns[units]
         if len(self._around):
             row = np.minimum(np.searchsorted(self._around, units), len(self._around) - 1)
@@ -250,7 +250,7 @@ def _paths(
     labels: tuple[str, ...],
     closure_ns: Int64 | None = None,
 ) -> tuple[Int32, tuple[str, ...]]:
-    """Path *inside* each range: its groups from the outermost to the innermost.
+    """Return the path *inside* each range: its groups from the outermost to the innermost.
 
     A range with ``closure_ns`` is on the path only of ranges in it that start after this time; see
     ``_closure_ends``.
@@ -297,7 +297,7 @@ def _paths(
 
 
 def _joined_path(path: str, label: str, form: int) -> str:
-    """A group's path; a group directly in one of the same name adds nothing (recursion)."""
+    """Return a group's path; a group directly in one of the same name adds nothing (recursion)."""
     name = f"{label.replace('/', '|')}/"
     if (not form and path.endswith(f"/{name}")) or path.count("/") > MAX_PATH_LEVELS:
         return path
@@ -307,7 +307,7 @@ def _joined_path(path: str, label: str, form: int) -> str:
 def adopt_calls(
     profile: Profile, tree: RangeTree, meaning: RangeMeaning, domain: int, call_range: Int32
 ) -> Int32:
-    """Position of each call's range (-1: none), completed for calls of helper threads.
+    """Return the position of each call's range (-1: none), completed for calls of helper threads.
 
     This is for XLA's autotuner: the thread that compiles a program waits inside ``XlaCompile``
     while a pool of threads compiles candidates, fills buffers, runs the candidates and compares the
@@ -338,7 +338,7 @@ def adopt_calls(
 
 
 def _is_helper(profile: Profile, tree: RangeTree, meaning: RangeMeaning) -> Bool:
-    """Per thread: whether it has ranges of overhead and never runs a program."""
+    """Return for each thread whether it has ranges of overhead and never runs a program."""
     groups = np.flatnonzero(tree.kind == RangeKind.GROUP)
 
     def threads_with(labels: frozenset[str]) -> Int64:

@@ -68,7 +68,7 @@ class StepLengths(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def read_lengths(name: str) -> StepLengths | None:
-    """Read the lengths in the name of a step; None: it has none.
+    """Read the lengths in the name of a step, or None if it has none.
 
     ``execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk550sqsq32sqsk550)``, or
     ``step[MIXED bs=4 c_sq=3 c_sk=7 ...]``.

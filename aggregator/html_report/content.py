@@ -94,7 +94,7 @@ def read_table(spec: TableSpec, data: AggregationData, strings: Strings, limit: 
         strings: Collects the texts.
         limit: Read at most this many rows.
     """
-    table = data.bind(spec)
+    table = data.resolve(spec)
     query = parse_list_query(spec, {"ordering": ",".join(_FIRST.get(spec.name, ()))})
     rows = list(iter_rows(table, query, data.database, limit=limit))
     strings.keep_sentences(table.unknown.values())
@@ -111,7 +111,7 @@ def read_op_kernels(data: AggregationData, strings: Strings) -> Part:
     """The kernels of each op that the report lists, by op, as long as there is room."""
     ops = data.rows(OPS, limit=ROWS)
     kernels: dict[str, list[dict[str, Any]]] = {row["op_id"]: [] for row in ops}
-    table = data.bind(KERNELS_OF_EVERY_OP)
+    table = data.resolve(KERNELS_OF_EVERY_OP)
     query = parse_list_query(KERNELS_OF_EVERY_OP, {})
     for row in iter_rows(table, query, data.database):
         if row["op_id"] in kernels:
@@ -144,7 +144,7 @@ def _launches_of_op(data: AggregationData) -> dict[str, int]:
     """Number of launches of each op, where the report does not hold all launches."""
     query = parse_list_query(ITERATION_KERNELS, {})
     op_id = ITERATION_KERNELS.by_name["op_id"]
-    table = data.bind(ITERATION_KERNELS)
+    table = data.resolve(ITERATION_KERNELS)
     return dict(distinct_values(table, query, op_id, data.database, -1))
 
 

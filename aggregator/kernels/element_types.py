@@ -41,7 +41,7 @@ def element_size(data_type: str) -> float | None:
 
 
 def plain_type(data_type: str) -> str:
-    """A type without its format: all kinds of ``float8`` and ``float4`` are one."""
+    """Return a type without its format: all kinds of ``float8`` and ``float4`` are one."""
     return data_type[:6] if data_type.startswith(("float8", "float4")) else data_type
 
 
@@ -201,7 +201,7 @@ def reduced_type(name: str) -> str:
 
 
 def _triton(name: str) -> ElementTypes | None:
-    """Operands of two types are multiplied in the wider one."""
+    """Return the operands of two types are multiplied in the wider one."""
     found = _TRITON.search(name)
     if found is None:
         return None

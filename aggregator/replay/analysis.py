@@ -185,7 +185,7 @@ class ReplayedProfile:
         )
 
     def _gpu_saved_ns(self, changed: Durations, steps: int) -> int | None:
-        """As ``Prediction.gpu_saved_ns``; waiting for a data loader is no work of the CPU."""
+        """Compute ``Prediction.gpu_saved_ns``; waiting for a data loader is no work of the CPU."""
         graph = self.graph
         faster = self.measured.cpu_step_ns - changed.cpu_step_ns > graph.loading_ns
         waits = np.isin(graph.edges.kind, (EdgeKind.SYNC, EdgeKind.THREAD, EdgeKind.QUEUE))
@@ -199,11 +199,11 @@ class ReplayedProfile:
         return round(float(saved.max()) / steps)
 
     def critical_path_shares(self) -> list[PathShare]:
-        """The critical path by kind and owner, longest first."""
+        """Return the critical path by kind and owner, longest first."""
         return path_shares(self)
 
     def sensitivities(self) -> list[Sensitivity]:
-        """All ops with work on a GPU, those first whose time changes the step most."""
+        """Return all ops with work on a GPU, those first whose time changes the step most."""
         graph, count = self.graph, len(self.graph.data.ops.op_ids)
         op = graph.data.work.op[graph.work_row]
         own_rows = self._inside() & (op >= 0)
@@ -231,7 +231,7 @@ class ReplayedProfile:
         return result
 
     def _slack(self, op: Int64, rows: np.ndarray[tuple[int], np.dtype[np.bool_]], n: int) -> Int64:
-        """Median over the steps of the least slack of each op in a step. Unit: ns."""
+        """Return the median over the steps of the least slack of each op in a step. Unit: ns."""
         last = int(self.steps.next[-1])
         slack = slack_ns(self.graph, self.schedule, self.measured, self.times, last)
         chosen = np.flatnonzero(rows)
@@ -265,7 +265,7 @@ _LAG_KINDS = {
 
 
 def path_shares(found: ReplayedProfile) -> list[PathShare]:
-    """The critical path by kind and owner, longest first."""
+    """Return the critical path by kind and owner, longest first."""
     steps, span = len(found.steps.number), max(found.span_ns, 1)
     shares = [
         PathShare(kind, owner, round(ns / steps), round(100 * ns / span, 4))
@@ -314,7 +314,7 @@ def _add_work(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> Non
 
 
 def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
-    """Calls by their names, and the time between calls by the op of the next call.
+    """Return the calls by their names, and the time between calls by the op of the next call.
 
     What passes before that op begins is not the op's: it is what the program does before it.
     """

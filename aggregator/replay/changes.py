@@ -40,7 +40,7 @@ _KINDS = {
 
 
 def find_rows(graph: Graph, name: str) -> Bool:
-    """Rows of the work that a name selects.
+    """Return the rows of the work that a name selects.
 
     Args:
         graph: The graph.
@@ -100,7 +100,7 @@ def _plain(name: str) -> str:
 
 
 def _parts(path: str, form: Callable[[str], str]) -> list[str]:
-    """Names of the op and of what contains it, without the numbers of equal ones."""
+    """Return the names of the op and of what contains it, without the numbers of equal ones."""
     return [form(part.partition("[")[0]) for part in path.split("/") if part]
 
 
@@ -122,7 +122,7 @@ def _nothing_named(graph: Graph, name: str) -> UsageError:
 
 
 def speed_up(name: str, factor: float) -> Change:
-    """Work of a name takes ``1 / factor`` of its time."""
+    """Divide the time of the work of a name by ``factor``."""
 
     def apply(scenario: Scenario) -> Scenario:
         chosen = find_rows(scenario.graph, name)
@@ -134,7 +134,7 @@ def speed_up(name: str, factor: float) -> Change:
 
 
 def remove(name: str) -> Change:
-    """Work of a name does not run, and nothing launches it."""
+    """Remove the work of a name, and its launches."""
 
     def apply(scenario: Scenario) -> Scenario:
         graph, edges = scenario.graph, scenario.graph.edges
@@ -148,7 +148,7 @@ def remove(name: str) -> Change:
 
 
 def _calls_of(graph: Graph, name: str) -> Bool:
-    """Which calls of the CPU chains ops of a name make."""
+    """Return which calls of the CPU chains ops of a name make."""
     return np.append(find_ops(graph, name), False)[graph.data.calls.op[graph.call_row]]
 
 
@@ -182,7 +182,7 @@ normalization, took 22 % less time with 16 bits; with these in half of their tim
 
 
 def tensor_cores(scenario: Scenario) -> Scenario:
-    """FP32 matrix products run as TF32.
+    """Run FP32 matrix products as TF32.
 
     Raises:
         UsageError: No such product is known.
@@ -198,7 +198,7 @@ def tensor_cores(scenario: Scenario) -> Scenario:
 
 
 def half_precision(scenario: Scenario) -> Scenario:
-    """Matrix products run with 16 bits, and forward and backward kernels move 16 bits."""
+    """Run matrix products with 16 bits, and let forward and backward kernels move 16 bits."""
     graph, duration = scenario.graph, scenario.durations.duration_ns
     kernels = graph.data.work.kind[graph.work_row] == WorkKind.KERNEL
     rows = matrix_rows(graph)
@@ -225,7 +225,7 @@ backward), and how much faster it becomes where the ideal time is not known."""
 
 
 def channels_last(scenario: Scenario) -> Scenario:
-    """Nothing converts tensor layouts for convolutions, and batch normalization is faster."""
+    """Leave out conversions of layouts for convolutions, and speed batch normalization up."""
     graph, durations = scenario.graph, scenario.durations
     chosen = np.append(graph.data.converts, False)[graph.data.work.name[graph.work_row]]
     step = without_calls(graph, durations.cpu_step_ns, launching_calls(graph, chosen))
@@ -239,7 +239,7 @@ def channels_last(scenario: Scenario) -> Scenario:
 
 
 def matrix_rows(graph: Graph) -> Bool:
-    """Rows of kernels of ops that can use Tensor Cores and do not."""
+    """Return the rows of kernels of ops that can use Tensor Cores and do not."""
     data, row = graph.data, graph.work_row
     eligible = np.append(data.ops.eligible, False)[data.work.op[row]]
     uses = np.append(data.names.uses_tc, True)[data.work.name[row]]
@@ -249,7 +249,7 @@ def matrix_rows(graph: Graph) -> Bool:
 
 
 def no_synchronization(name: str = "") -> Change:
-    """No call waits for a GPU; with a name only those that ops of that name make do not."""
+    """Let no call wait for a GPU; with a name, none that ops of that name make."""
 
     def apply(scenario: Scenario) -> Scenario:
         graph, edges = scenario.graph, scenario.graph.edges
@@ -266,7 +266,7 @@ def no_synchronization(name: str = "") -> Change:
 
 
 def fuse(name: str) -> Change:
-    """One call launches all work of a name in a step; the work itself takes as long."""
+    """Launch all work of a name in a step with one call; the work itself takes as long."""
 
     def apply(scenario: Scenario) -> Scenario:
         graph = scenario.graph
@@ -279,13 +279,13 @@ def fuse(name: str) -> Change:
 
 
 def fused(scenario: Scenario, chosen: Bool, step_ns: Int64) -> Scenario:
-    """Some work runs back to back, and the CPU takes other times."""
+    """Run some work back to back, with other times of the CPU."""
     gap = without_gaps(scenario.graph, scenario.durations.gap_ns, chosen)
     return replace(scenario.with_durations(cpu_step_ns=step_ns, gap_ns=gap), is_bound=True)
 
 
 def graph_launch(scenario: Scenario) -> Scenario:
-    """One call launches all work of a step as a CUDA graph.
+    """Launch all work of a step with one call, as a CUDA graph.
 
     Waiting for the data loader and for the GPU remains; all other time of the CPU does not.
     """
@@ -293,7 +293,7 @@ def graph_launch(scenario: Scenario) -> Scenario:
 
 
 def launch_once(longest_ns: int) -> Change:
-    """As ``graph_launch``, but what takes the CPU longer than a time remains."""
+    """Launch as ``graph_launch`` does, but keep what takes the CPU longer than a time."""
 
     def apply(scenario: Scenario) -> Scenario:
         graph, step = scenario.graph, scenario.durations.cpu_step_ns
@@ -326,7 +326,7 @@ GRAPH_LAUNCH_NS = 20_000
 
 
 def roofline(name: str) -> Change:
-    """Work of a name takes the ideal time of its op; with no name, all work of which it is known.
+    """Give work of a name the ideal time of its op; with no name, all work of which it is known.
 
     The ideal time is the longer of two: operations at the peak rate, bytes at the peak bandwidth.
     """
@@ -368,7 +368,7 @@ def work_at(start_ns: Int64, end_ns: Int64) -> Select:
 
 
 def speed_up_rows(select: Select, factor: float) -> Change:
-    """Some work takes ``1 / factor`` of its time."""
+    """Divide the time of some work by ``factor``."""
 
     def apply(scenario: Scenario) -> Scenario:
         duration = scenario.durations.duration_ns
@@ -379,7 +379,7 @@ def speed_up_rows(select: Select, factor: float) -> Change:
 
 
 def shrink_rows(select: Select, ratio: float) -> Change:
-    """Some work, the gaps before it and the time to launch it take ``ratio`` of their time."""
+    """Multiply the times of some work, the gaps before it and its launches by ``ratio``."""
 
     def apply(scenario: Scenario) -> Scenario:
         graph, durations = scenario.graph, scenario.durations
@@ -399,13 +399,13 @@ def shrink_rows(select: Select, ratio: float) -> Change:
 
 
 def _scaled(time_ns: Int64, rows: Bool, ratio: float) -> Int64:
-    """Some of the times multiplied, where they are positive."""
+    """Return some of the times multiplied, where they are positive."""
     result = np.where(rows & (time_ns > 0), np.rint(time_ns * ratio), time_ns)
     return result.astype(np.int64)
 
 
 def fuse_rows(select: Select, factor: float) -> Change:
-    """One call launches some work of a step, which takes ``1 / factor`` of its time.
+    """Launch the selected work with a single call and divide its GPU time by ``factor``.
 
     It is the first one of those that follow each other, and what leads to it stays.
     """
@@ -423,12 +423,12 @@ def fuse_rows(select: Select, factor: float) -> Change:
 
 
 def overlap_rows(select: Select) -> Change:
-    """Some work runs beside the rest, and nothing waits for it."""
+    """Run some work beside the rest, and let nothing wait for it."""
     return lambda scenario: overlapped(scenario, select(scenario.graph))
 
 
 def copy_unwaited(select: Select, duration_ns: Callable[[Int64], Int64]) -> Change:
-    """Some copies take another time, and their calls return at once.
+    """Give some copies another time, and let their calls return at once.
 
     Args:
         select: The copies.
@@ -453,7 +453,7 @@ def copy_unwaited(select: Select, duration_ns: Callable[[Int64], Int64]) -> Chan
 
 
 def without_cpu_time(pauses: Flattened) -> Change:
-    """What the CPU does in some intervals takes no time."""
+    """Return what the CPU does in some intervals takes no time."""
 
     def apply(scenario: Scenario) -> Scenario:
         graph, step = scenario.graph, scenario.durations.cpu_step_ns.copy()

@@ -52,7 +52,7 @@ class AggregationData:
         """Return the same aggregation with further parameters: an iteration, an op."""
         return replace(self, params={**self.params, **params})
 
-    def bind(self, spec: TableSpec) -> BoundTable:
+    def resolve(self, spec: TableSpec) -> BoundTable:
         """Return a table as this database can answer it."""
         if spec.source.view in OWNER_VIEWS:
             provide_owners(self.database, int(self.params["aggr_id"]))
@@ -62,14 +62,14 @@ class AggregationData:
 
     def page(self, spec: TableSpec, query: ListQuery) -> Record:
         """Return one page of a table, as the API replies it."""
-        table = self.bind(spec)
+        table = self.resolve(spec)
         count, rows = read_counted_page(table, query, self.database)
         return list_reply(query, count, rows) | {"unknown": table.unknown}
 
     def top_ops(self) -> Record:
         """Return the ops with the most GPU time, as one page."""
         query = parse_list_query(OPS, {"page_size": str(TOP_OPS)})
-        table = self.bind(OPS)
+        table = self.resolve(OPS)
         rows = read_page(table, query, self.database)
         return list_reply(query, len(rows), rows) | {"unknown": table.unknown}
 
@@ -81,7 +81,7 @@ class AggregationData:
         ``params`` are ordering, search and filters, as in the query string of the API.
         """
         query = parse_list_query(spec, params or {})
-        return list(iter_rows(self.bind(spec), query, self.database, limit=limit))
+        return list(iter_rows(self.resolve(spec), query, self.database, limit=limit))
 
     def columns(self, spec: TableSpec) -> dict[str, Sequence[Any]]:
         """Return a whole table by columns.
@@ -89,7 +89,7 @@ class AggregationData:
         Raises:
             DatabaseError: A value is missing in a column that is never null.
         """
-        table = self.bind(spec)
+        table = self.resolve(spec)
         columns = read_columns(table, parse_list_query(spec, {}), self.database)
         for name, column in table.columns.items():
             if not column.nullable and name not in table.unknown and None in columns[name]:

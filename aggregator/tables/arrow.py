@@ -20,7 +20,7 @@ def to_arrow(
     ``params`` are ordering, search and filters, as in the query string of the API.
     """
     query = parse_list_query(spec, params or {})
-    columns = read_columns(data.bind(spec), query, data.database)
+    columns = read_columns(data.resolve(spec), query, data.database)
     size = max((len(values) for values in columns.values()), default=0)
     arrays = [
         pa.array(columns.get(column.name) or [None] * size, _type(column), from_pandas=False)

@@ -73,22 +73,22 @@ class Queryable(ABC):
 
     @abstractmethod
     def has(self, view: str, column: str = "") -> bool:
-        """Whether there is such a view, and such a column if one is named."""
+        """Return whether there is such a view, and such a column if one is named."""
 
     @abstractmethod
     def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
-        """Rows of a query, one in memory at a time."""
+        """Return the rows of a query, one in memory at a time."""
 
     def rows(self, sql: str, params: Params | None = None) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         return list(self.iter_rows(sql, params))
 
     def count(self, sql: str, params: Params) -> int:
-        """The number that a query delivers."""
+        """Return the number that a query delivers."""
         return int(self.rows(sql, params)[0][0])
 
     def is_measured(self, flag: str) -> bool:
-        """Whether the quantity of the flag was measured."""
+        """Return whether the quantity of the flag was measured."""
         return True
 
     @property
@@ -98,7 +98,7 @@ class Queryable(ABC):
 
     @property
     def state(self) -> Hashable:
-        """A value that changes whenever the rows may change; None: unknown."""
+        """A value that changes whenever the rows may change, or None if it is unknown."""
         return None
 
 
@@ -138,17 +138,17 @@ class ProfileDatabase(Queryable):
 
     @property
     def state(self) -> Hashable:
-        """A value that changes whenever the file does; None: unknown."""
+        """A value that changes whenever the file does, or None if it is unknown."""
         return self._state
 
     def has(self, view: str, column: str = "") -> bool:
-        """Whether the database offers a view, and a column of it if one is named."""
+        """Return whether the database offers a view, and a column of it if one is named."""
         if view not in self._dldb.views:
             return False
         return not column or column in self.columns(view)
 
     def columns(self, view: str) -> frozenset[str]:
-        """Columns of a view; none if it is absent."""
+        """Return the columns of a view; none if it is absent."""
         if view not in self._columns:
             present = view in self._dldb.views
             # The dldb asks by PRAGMA, which our own rule would forbid.
@@ -162,7 +162,7 @@ class ProfileDatabase(Queryable):
         return self._columns[view]
 
     def is_measured(self, flag: str) -> bool:
-        """Whether the profile measured something; one that says nothing about it did."""
+        """Return whether the profile measured something; one that says nothing about it did."""
         return self.info.get(flag) != "0"
 
     @cached_property
@@ -186,7 +186,7 @@ class ProfileDatabase(Queryable):
         return {str(text): from_json(str(made_of), str(text)) for text, made_of in rows}
 
     def rows(self, sql: str, params: Params | None = None) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         found: list[Row] = []
         size = 0
         with self._translated():
@@ -198,13 +198,13 @@ class ProfileDatabase(Queryable):
         return found
 
     def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
-        """Rows of a query, one in memory at a time."""
+        """Yield the rows of a query, one in memory at a time."""
         with self._translated():
             for row in self._dldb.connection.execute(sql, dict(params or {})):
                 yield tuple(row)
 
     def read_with(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
-        """What a function reads by many queries, within the limits of this database.
+        """Return what a function reads by many queries, within the limits of this database.
 
         Raises:
             DatabaseError: The database is damaged, or the queries took too long.
@@ -239,7 +239,7 @@ class ProfileDatabase(Queryable):
         self._dldb.views |= set(views)
 
     def count(self, sql: str, params: Params) -> int:
-        """The number that a query delivers; asked once while the file stays as it is."""
+        """Return the number that a query delivers; asked once while the file stays as it is."""
         return COUNTS.get(self._state, sql, params, lambda: int(self.rows(sql, params)[0][0]))
 
     def let_go(self) -> None:
@@ -348,14 +348,14 @@ def _temporary_bytes(process: int) -> int:
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON can hold it: infinity is no measurement, and bytes are text."""
+    """Return a value as JSON can hold it: infinity is no measurement, and bytes are text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def plain_tree(value: Any) -> Any:
-    """Lists and objects of such values."""
+    """Convert lists and objects of such values."""
     if isinstance(value, Mapping):
         return {str(key): plain_tree(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -372,7 +372,7 @@ def opened(
     keep: bool = False,
     is_apart: bool = False,
 ) -> Iterator[ProfileDatabase]:
-    """A profile's database for the length of a ``with`` block.
+    """Open a profile's database for the length of a ``with`` block.
 
     Args:
         path: The database.

@@ -358,7 +358,7 @@ def _column(
 
 
 def text(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """A column of free text."""
+    """Return a column of free text."""
     return _column(Kind.TEXT, name, description, sql, **page)
 
 
@@ -368,7 +368,7 @@ def sentence(name: str, description: str, sql: str = "") -> Column:
 
 
 def choice(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """A column of few different texts."""
+    """Return a column of few different texts."""
     return _column(Kind.CHOICE, name, description, sql, **page)
 
 
@@ -378,12 +378,12 @@ def identifier(name: str, description: str, sql: str = "", *, integer: bool = Fa
 
 
 def number(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """A column of whole numbers; times are in nanoseconds."""
+    """Return a column of whole numbers; times are in nanoseconds."""
     return _column(Kind.NUMBER, name, description, sql, **page)
 
 
 def real(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """A column of numbers with a fraction."""
+    """Return a column of numbers with a fraction."""
     return _column(Kind.NUMBER, name, description, sql, integer=False, **page)
 
 
@@ -393,5 +393,5 @@ def summed(name: str, description: str, sql: str = "", **page: Unpack[_Page]) ->
 
 
 def boolean(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """A column of yes or no."""
+    """Return a column of yes or no."""
     return _column(Kind.BOOLEAN, name, description, sql, **page)

@@ -177,7 +177,7 @@ def read_table(
             f"The table has no column '{unknown[0]}'.", hint=f"It has: {', '.join(spec.by_name)}."
         )
     data = scope.data.narrowed(found.params)
-    bound = data.bind(spec)
+    bound = data.resolve(spec)
     query = parse_list_query(spec, params)
     rows = list(iter_rows(bound, query, data.database, limit=_rows(limit)))
     reasons = {name: why for name, why in bound.unknown.items() if name in shown}

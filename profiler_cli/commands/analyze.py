@@ -185,7 +185,7 @@ def _add_aggregation(source: Path, database: Path, options: Options, console: Co
 
 
 def _within_steady(source: Path, options: Options, console: Console) -> Options:
-    """Options that request the steady iterations; the start of a program has other steps."""
+    """Return options that request the steady iterations; the start of a program has other steps."""
     with open_database(source) as database:
         query = (
             "SELECT iter_start, iter_stop FROM view_aggregations WHERE is_steady AND phase = ''"

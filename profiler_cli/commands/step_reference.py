@@ -93,14 +93,14 @@ def format_reference(row: Mapping[str, Any], given_ns: object = None) -> str:
         return f"Step without profiling: {_ms(given_ns)} ms, as given by --bare_step_ms\n"
     if not row:
         return ""
-    bare, overhead = row["bare_step"], row["overhead_pct"]
-    if not isinstance(bare, int):
+    unprofiled, overhead = row["bare_step"], row["overhead_pct"]
+    if not isinstance(unprofiled, int):
         reason = f" {row['reason']}" if row["reason"] else ""
         return f"Step without profiling: unknown.{reason}\n"
     low, high = (_ms(row[f"bare_step_{name}"]) for name in ("p10", "p90"))
     line = (
-        f"Step without profiling: median {_ms(bare)} ms, 10th to 90th percentile {low} to {high} "
-        f"ms ({row['bare_steps']} steps)"
+        f"Step without profiling: median {_ms(unprofiled)} ms, 10th to 90th percentile {low} to "
+        f"{high} ms ({row['bare_steps']} steps)"
     )
     if isinstance(overhead, int | float):
         line += f"; profiling changes it by {round(overhead):+d}%"

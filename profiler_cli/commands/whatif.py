@@ -86,7 +86,7 @@ def run_whatif(words: Sequence[str]) -> int:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    """The options; ``--no-sync DB`` names the database, not an op, where no other word does."""
+    """Return options; ``--no-sync DB`` names the database, not an op, where no other word does."""
     options = _parser().parse_args(list(words))
     for name, change in CHANGES.items():
         if change.takes is Takes.OP and options.database is None and getattr(options, name):

@@ -63,7 +63,7 @@ class Options:
     graph_nodes: bool = False  # Whether to record each kernel of CUDA graphs.
     end_with_dlprof: bool = False  # Whether the application ends if dlprof is killed.
     keep_environment: bool = False  # Whether the export keeps the environments of processes.
-    bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
+    bare_steps: int | None = None  # Steps timed before profiling; None for as many as suit.
     profile_steps: str = ""  # Steps of each loop that are recorded: a number, or all.
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
     key_node: str = ""

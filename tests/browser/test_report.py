@@ -155,7 +155,7 @@ def test_the_iteration_chart_zooms(offline: Page, report_url: str) -> None:
     expect(chart).to_be_visible()
 
 
-def test_it_offers_nothing_that_needs_the_server(offline: Page, report_url: str) -> None:
+def test_report_offers_nothing_that_needs_the_server(offline: Page, report_url: str) -> None:
     for view in HEADINGS:
         offline.goto(at(report_url, view=view))
         shown(offline)
@@ -261,7 +261,7 @@ def test_an_address_that_names_no_column_is_refused(offline: Page, report_url: s
     expect(offline.locator("#op-rows tr").first).to_be_visible()
 
 
-def test_it_works_inside_of_a_frame_without_an_origin(offline: Page, made: Path) -> None:
+def test_report_works_in_a_frame_without_an_origin(offline: Page, made: Path) -> None:
     # GIVEN a page that shows the file as notebooks and build servers do
     offline.goto("about:blank")
     offline.evaluate(

@@ -66,7 +66,7 @@ def test_all_are_dlprofs_eight_and_html_is_one_more(database: str, tmp_path: Pat
 
 
 @needs_page
-def test_it_holds_the_domains_that_reports_were_asked_for(database: str, tmp_path: Path) -> None:
+def test_report_has_the_requested_domains(database: str, tmp_path: Path) -> None:
     assert run(database, f"--output_path={tmp_path}", "--reports=html") == 0
     words = ("--reports=html", "--domains=Forward", "--profile_name=one")
     assert run(database, f"--output_path={tmp_path}", *words) == 0
@@ -81,7 +81,7 @@ def test_it_holds_the_domains_that_reports_were_asked_for(database: str, tmp_pat
 
 
 @needs_page
-def test_it_is_about_the_aggregation_of_the_run(demo_profile: Path, tmp_path: Path) -> None:
+def test_report_shows_the_aggregation_of_the_run(demo_profile: Path, tmp_path: Path) -> None:
     assert run(f"--database={demo_profile}", f"--output_path={tmp_path}") == 0
     own = f"--database={tmp_path / 'dlprof_dldb.sqlite'}"
     words = (own, f"--output_path={tmp_path}", "--iter_start=3", "--iter_stop=4")

@@ -49,6 +49,6 @@ def test_candidates_are_listed(
     assert sorted(path.name for path in database.parent.iterdir()) == before
 
 
-def test_it_needs_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
+def test_listing_needs_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-key-nodes", "python", "train.py"]) == 2
     assert "--database" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def _rows(path: Path, query: str) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_both_record_the_same(
+def test_both_recorders_record_the_same(
     export: Path, expected: dict[str, list[list[Any]]], name: str
 ) -> None:
     assert _rows(export, QUERIES[name]) == expected[name]

@@ -50,7 +50,7 @@ def all_rows(
         page += 1
 
 
-def test_it_comes_as_a_file_to_keep(api: ApiClient, served: Served) -> None:
+def test_report_comes_as_a_file_to_keep(api: ApiClient, served: Served) -> None:
     reply = api.get(served.at("report/"))
 
     assert reply.status == 200
@@ -63,7 +63,7 @@ def test_it_comes_as_a_file_to_keep(api: ApiClient, served: Served) -> None:
     assert len(reply.body) <= 5_000_000
 
 
-def test_it_names_no_other_place(report: ReportFile) -> None:
+def test_report_names_no_other_place(report: ReportFile) -> None:
     assert report.links
     assert [link for link in report.links if not link.startswith("data:")] == []
 
@@ -222,7 +222,7 @@ def test_a_checkout_without_the_page_says_so(
     assert "make frontend" in reply.json["error"]["hint"]
 
 
-def test_it_is_listed_in_the_schema(document: dict[str, Any]) -> None:
+def test_report_is_listed_in_the_schema(document: dict[str, Any]) -> None:
     paths = document["paths"]
     (path,) = [path for path in paths if path.endswith("/report/")]
     assert "text/html" in paths[path]["get"]["responses"]["200"]["content"]

@@ -21,7 +21,7 @@ NEEDS_MORE = re.compile(
 )
 
 
-def test_it_is_valid(document: dict[str, Any]) -> None:
+def test_schema_is_valid(document: dict[str, Any]) -> None:
     validate_schema(document)
 
 
@@ -59,7 +59,7 @@ def _parameters(document: dict[str, Any], operation: dict[str, Any]) -> list[dic
     ]
 
 
-def test_it_holds_every_address(document: dict[str, Any]) -> None:
+def test_schema_has_every_address(document: dict[str, Any]) -> None:
     described = {re.sub(r"\{[^}]+\}", "*", path) for path in document["paths"]}
 
     addresses = {

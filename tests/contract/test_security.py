@@ -183,7 +183,7 @@ def test_the_page_sets_the_cookie_that_a_change_elsewhere_needs(
 @pytest.mark.usefixtures("guarded")
 class TestToken:
     @pytest.mark.parametrize("path", ["/", PROFILES, f"{API}/schema/", "/nope"])
-    def test_without_it_nothing_is_shown(self, path: str) -> None:
+    def test_request_without_the_token_shows_nothing(self, path: str) -> None:
         response = _from_elsewhere().get(path)
 
         assert response.status_code == 401

@@ -100,7 +100,7 @@ def _read(path: Path, spec: TableSpec, within: dict[str, Any], /, **asked: str) 
     with opened(path, time_limit_s=600) as database:
         params: dict[str, str | int] = {"aggr_id": 1, "domain": DEFAULT_DOMAIN, **within}
         data = AggregationData(database, params)
-        data.bind(spec)
+        data.resolve(spec)
         database.read_with(lambda one: one.set_progress_handler(count, _STEPS_PER_CALL))
         page = data.page(spec, wanted)
     return calls * _STEPS_PER_CALL, page

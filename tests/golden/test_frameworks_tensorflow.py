@@ -145,7 +145,7 @@ def test_the_global_step_is_the_key_node(tmp_path: Path) -> None:
     assert found.ops()["/a/MatMul", ""] == 3
 
 
-def test_without_it_a_users_numbered_ranges_are(tmp_path: Path) -> None:
+def test_without_global_step_numbered_ranges_mark_the_steps(tmp_path: Path) -> None:
     trace, _, thread = core_trace()
     for step in range(3):
         thread.range(f"step {step}", 1000 * step, 1000 * step + 900)

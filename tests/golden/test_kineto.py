@@ -102,7 +102,7 @@ def test_stacks_modules_and_types_are_kept(events: Events, database: Path) -> No
     assert {data_type for _, _, data_type in rows} <= {"float16", "float32"}
 
 
-def test_the_same_ops_as_nsys_saw(database: Path, imported: Callable[[str], Path]) -> None:
+def test_kineto_and_nsys_see_the_same_ops(database: Path, imported: Callable[[str], Path]) -> None:
     """The same kind of run captured by Nsight Systems: the model's ops and how often they ran."""
     types = ("conv2d", "batch_norm", "relu_", "max_pool2d", "linear", "cross_entropy_loss")
     query = f"""SELECT op_node_type, direction, count(*) FROM view_op_metrics

@@ -185,7 +185,7 @@ def test_help_and_version(env: dict[str, str]) -> None:
     assert version.stdout.startswith("dlprofviewer ")
 
 
-def test_it_says_where_it_is_and_answers(env: dict[str, str], golden: Path) -> None:
+def test_viewer_prints_its_address_and_answers(env: dict[str, str], golden: Path) -> None:
     with running([golden], env) as viewer:
         assert viewer.url.startswith("http://localhost:")
         assert viewer.get("profiles/")["count"] == 1
@@ -277,7 +277,7 @@ def test_on_other_addresses_it_asks_for_a_token(env: dict[str, str], golden: Pat
             assert json.load(response)["count"] == 1
 
 
-def test_it_can_be_switched_off(env: dict[str, str], golden: Path) -> None:
+def test_token_can_be_switched_off(env: dict[str, str], golden: Path) -> None:
     with running(["-b", "0.0.0.0", "--no-auth", golden], env) as viewer:
         assert "token" not in viewer.url
         viewer.url = f"http://127.0.0.1:{viewer.url.rsplit(':', 1)[1]}"

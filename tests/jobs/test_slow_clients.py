@@ -196,7 +196,7 @@ def test_heads_alone_are_answered_without_a_word_in_the_log(
         reply = client.getresponse()
         assert reply.read() == b"", path
         assert reply.status in {200, 404, 503}, path
-    # The same connection: what was logged about the others is there.
+    # On the same connection, so that the log holds the requests before.
     client.request("GET", "/healthz")
     assert client.getresponse().read()
     lines = viewer.errors()[before:].splitlines()

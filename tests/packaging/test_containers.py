@@ -38,7 +38,7 @@ def compose(tmp_path: Path) -> dict[str, Any]:
     return resolved_compose(tmp_path)
 
 
-def test_it_follows_the_compose_specification(compose: dict[str, Any]) -> None:
+def test_compose_file_follows_the_specification(compose: dict[str, Any]) -> None:
     validator = Draft7Validator(json.loads(SCHEMA.read_text()))
     plain: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
 

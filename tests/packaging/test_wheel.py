@@ -344,7 +344,7 @@ def test_the_base_has_no_web_server_and_says_how_to_install_it(installed: Path) 
     assert "pip install 'open-dlprof[viewer]'" in said[1]
 
 
-def test_both_commands_print_their_version_and_usage(installed: Path, tmp_path: Path) -> None:
+def test_commands_print_their_version_and_usage(installed: Path, tmp_path: Path) -> None:
     path = bare_path(installed, tmp_path)
     for command in ("dlprof", "dlprofviewer"):
         version = run(installed / command, "--version", cwd=tmp_path, path=path)

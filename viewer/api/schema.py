@@ -211,7 +211,7 @@ def _camel(name: str) -> str:
 
 
 def _page_columns(spec: TableSpec) -> list[dict[str, Any]]:
-    """How the page shows the columns of a table, in its order."""
+    """Return how the page shows the columns of a table, in its order."""
     rest = [name for name in spec.by_name if name not in spec.lead]
     return [
         {
@@ -321,6 +321,6 @@ def _share_parameters(result: dict[str, Any]) -> None:
 
 
 def _free_key(name: str, taken: Container[str]) -> str:
-    """The name of a parameter, with a number where another one has it."""
+    """Return the name of a parameter, with a number where another one has it."""
     numbered = (f"{name}.{number}" for number in count(2))
     return next(key for key in chain([name], numbered) if key not in taken)

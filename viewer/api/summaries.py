@@ -50,5 +50,5 @@ class OpView(ResourceView):
             if not rows:
                 # The view of names has the op, the view of times does not.
                 raise damaged(scope.served.path, LookupError("an op without metrics"))
-            unknown = scope.data.bind(OP_DETAIL).unknown
+            unknown = scope.data.resolve(OP_DETAIL).unknown
         return Response(rows[0] | {"unknown": unknown})

@@ -94,7 +94,7 @@ class DistinctView(ResourceView):
         wanted = parse_list_query(self.spec, params, besides=["domain", "column"])
         column = _column(self.spec, params.get("column", ""))
         with _opened(self.spec, request, parts) as scope:
-            table = scope.data.bind(self.spec)
+            table = scope.data.resolve(self.spec)
             rows = distinct_values(table, wanted, column, scope.database, _DISTINCT_VALUES + 1)
         values = [{"value": value, "count": count} for value, count in rows[:_DISTINCT_VALUES]]
         is_truncated = len(rows) > _DISTINCT_VALUES
@@ -142,7 +142,7 @@ class ExportView(ResourceView):
         limit = environment().export_timeout_s
         with _opened(self.spec, request, parts, limit) as scope:
             header = scope.header(self.spec.name, self.spec.title, names)
-            records = iter_all(scope.data.bind(self.spec), wanted, scope.database)
+            records = iter_all(scope.data.resolve(self.spec), wanted, scope.database)
             rows = (tuple(record[name] for name in names) for record in records)
             return spooled(
                 lambda file: export.write(header, rows, file),

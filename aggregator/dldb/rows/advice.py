@@ -89,7 +89,7 @@ def find_facts(
 
 
 def _scaled(facts: Facts, store: EventStore) -> Facts:
-    """The facts with the step that a replay's times are parts of, as for a what-if."""
+    """Return the facts with the step that a replay's times are parts of, as for a what-if."""
     if facts.replay is None:
         return facts
     is_corrected = facts.trusted_correction is not None

@@ -48,15 +48,15 @@ def add_corrected_step(connection: sqlite3.Connection, store: EventStore, aggr: 
     if not (has_table(connection, _TABLE) and has_table(connection, "call_markers")):
         return
     meta = dict(connection.execute("SELECT key, value FROM dldb_meta").fetchall())
-    bare, profiled = meta.get("bare_step_ns"), meta.get("profiled_step_ns")
-    if not (bare and profiled and int(profiled) > 0):
+    unprofiled, profiled = meta.get("bare_step_ns"), meta.get("profiled_step_ns")
+    if not (unprofiled and profiled and int(profiled) > 0):
         return
     try:
         markers = read_markers(connection)
         profile = read_replayed(store, aggr)
         if len(markers) != len(profile.graph.data.calls) or len(profile.steps.number) < 2:
             return
-        found = correct(profile, markers, int(bare), int(profiled))
+        found = correct(profile, markers, int(unprofiled), int(profiled))
         row = _row(aggr, found, int(np.median(profile.measured_ns)))
         if not _has_slower(connection):
             del row["slower"]

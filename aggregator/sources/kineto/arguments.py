@@ -58,7 +58,7 @@ _NAMES: Final = {
 
 
 def _attention(mask: int, lengths: int = -1) -> tuple[str, ...]:
-    """Parameters at these positions: the mask and the window, the longest sequences."""
+    """Return the parameters at these positions: the mask and the window, the longest sequences."""
     names = [""] * (mask + 3)
     names[mask:] = ("is_causal", "window_left", "window_right")
     if lengths >= 0:
@@ -147,7 +147,7 @@ def _flat(dims: list[Any]) -> list[Any]:
 
 
 def _flat_types(dims: list[Any], types: list[Any]) -> list[str]:
-    """Element type of each of the flattened arguments; a list of tensors has none."""
+    """Return the element type of each of the flattened arguments; a list of tensors has none."""
     found: list[str] = []
     for size, kind in zip(dims, types, strict=True):
         found += [element_type(kind)] * len(_flat([size]))

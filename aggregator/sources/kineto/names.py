@@ -69,7 +69,7 @@ def data_type(types: bytes) -> str:
 
 
 def element_type(name: object) -> str:
-    """PyTorch's name of a C++ element type; empty: it is none."""
+    """Return PyTorch's name of a C++ element type, or an empty text if it is none."""
     return _TYPES.get(name.removeprefix("const ").strip(), "") if isinstance(name, str) else ""
 
 

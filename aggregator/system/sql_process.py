@@ -12,7 +12,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -20,12 +19,14 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, Final, Self
 
+from aggregator.system.idle_pool import IdlePool
+
 _PROGRAM: Final = "aggregator.system.sql_child"
 _FOLDER: Final = str(Path(__file__).resolve().parents[2])
 _POLL_S: Final = 0.02
 _MOST_SPARE: Final = 4
-_LONGEST_SPARE_S: Final = 20.0
-"""Less than ``sql_child.IDLE_S``: one that ends by itself stays a zombie until it is waited for."""
+_LONGEST_SPARE_S: Final = 15.0
+"""With the half of it less than ``sql_child.IDLE_S``: one that ends by itself stays a zombie."""
 _LIMITED: Final = ("open", "execute", "executemany", "fetch")
 
 
@@ -70,46 +71,8 @@ class _Child:
         self.process.wait()
 
 
-class _Spares:
-    """Processes that have no database open."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget the parent's processes after a fork."""
-        self._lock = threading.Lock()
-        self._parents = getattr(self, "_children", [])
-        self._children: list[_Child] = []
-        self._timer: threading.Timer | None = None
-
-    def take(self) -> _Child:
-        with self._lock:
-            child = self._children.pop() if self._children else None
-        return child or _Child()
-
-    def give(self, child: _Child) -> None:
-        with self._lock:
-            is_kept = len(self._children) < _MOST_SPARE
-            if is_kept:
-                self._children.append(child)
-                if self._timer is None:
-                    self._timer = threading.Timer(_LONGEST_SPARE_S, self.end_all)
-                    self._timer.daemon = True
-                    self._timer.start()
-        if not is_kept:
-            child.end()
-
-    def end_all(self) -> None:
-        with self._lock:
-            children, self._children = self._children, []
-            self._timer = None
-        for child in children:
-            child.end()
-
-
-_SPARES = _Spares()
-os.register_at_fork(after_in_child=_SPARES.forget)
+_SPARES: Final = IdlePool(_MOST_SPARE, _LONGEST_SPARE_S, _Child.end)
+"""Processes that have no database open."""
 
 
 class SqlProcess:
@@ -129,7 +92,7 @@ class SqlProcess:
         self.in_transaction = False
         self._is_late: Callable[[], int] | None = None
         self._is_killed = False
-        self._child: _Child | None = _SPARES.take()
+        self._child: _Child | None = _SPARES.take() or _Child()
         self._dropped: list[int] = []
         arguments = (str(path.resolve()), timeout_s)
         try:
@@ -199,7 +162,7 @@ class SqlProcess:
             _SPARES.give(child)
 
     def __del__(self) -> None:
-        """Return a connection that was not closed ends its process."""
+        """End the process of a connection that was not closed."""
         child = self.__dict__.pop("_child", None)
         if child is not None:
             child.end()

@@ -5,7 +5,6 @@ For each connection SQLite parses the whole schema anew: 6 ms of CPU time for a 
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from aggregator.dldb.reader import Dldb, is_busy_error, open_database
 from aggregator.errors import DatabaseBusyError
+from aggregator.system.idle_pool import IdlePool
 from aggregator.system.temporary_files import await_commit
 from aggregator.texts import say
 
@@ -31,58 +31,18 @@ class Snapshot:
     state: Hashable  # Of the file since before it was opened; None: it changed, or may be changing.
 
 
-class _Idle:
-    """Open databases that are not in use. They hold no lock, so that others may write the file."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget the parent's connections after a fork; they must not be closed."""
-        self._lock = threading.Lock()
-        self._parents = getattr(self, "_idle", [])
-        self._idle: list[tuple[float, Snapshot]] = []
-        self._timer: threading.Timer | None = None
-
-    def take(self, path: Path) -> Snapshot | None:
-        """Return one of a file that has not changed since it was opened."""
-        state = _state(path)
-        with self._lock:
-            for place, (_, snapshot) in enumerate(self._idle):
-                if snapshot.dldb.path == path and snapshot.state == state:
-                    return self._idle.pop(place)[1]
-        return None
-
-    def give(self, snapshot: Snapshot) -> None:
-        """Keep one for the next request, for a while."""
-        with self._lock:
-            self._idle.append((time.monotonic(), snapshot))
-            surplus = self._idle[:-_MOST_IDLE]
-            del self._idle[:-_MOST_IDLE]
-            if self._timer is None:
-                self._wait()
-        for _, old in surplus:
-            old.dldb.close()
-
-    def _wait(self) -> None:
-        self._timer = threading.Timer(_LONGEST_IDLE_S / 2, self._close_old)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _close_old(self) -> None:
-        oldest = time.monotonic() - _LONGEST_IDLE_S
-        with self._lock:
-            old = [snapshot for since, snapshot in self._idle if since < oldest]
-            self._idle = [entry for entry in self._idle if entry[0] >= oldest]
-            self._timer = None
-            if self._idle:
-                self._wait()
-        for snapshot in old:
-            snapshot.dldb.close()
+def _idle_pool() -> IdlePool[Snapshot]:
+    return IdlePool(_MOST_IDLE, _LONGEST_IDLE_S, lambda snapshot: snapshot.dldb.close())
 
 
-_IDLE = _Idle()
-os.register_at_fork(after_in_child=_IDLE.forget)
+_IDLE = _idle_pool()
+"""Open databases that are not in use. They hold no lock, so that others may write the file."""
+
+
+def _take_idle(path: Path) -> Snapshot | None:
+    """Return one of a file that has not changed since it was opened."""
+    state = _state(path)
+    return _IDLE.take(lambda snapshot: snapshot.dldb.path == path and snapshot.state == state)
 
 
 def open_snapshot(
@@ -110,7 +70,7 @@ def open_snapshot(
     if path not in read_by_thread() and not await_commit(path, wait_s):
         raise _busy()
     wait_s = max(deadline - time.monotonic(), 0.0)
-    if keep and (snapshot := _IDLE.take(path)) is not None:
+    if keep and (snapshot := _take_idle(path)) is not None:
         if _begin_again(snapshot, wait_s):
             return snapshot
         snapshot.dldb.close()
@@ -143,7 +103,7 @@ def give_back(snapshot: Snapshot) -> None:
 
 
 def begin_reading(connection: sqlite3.Connection) -> None:
-    """Return all that is read until the end of the transaction is of one state."""
+    """Begin a transaction in which all that is read is of one state."""
     if not connection.in_transaction:
         connection.execute("BEGIN")
     # The lock is taken by the first read, not by BEGIN.

@@ -108,7 +108,7 @@ def test_a_change_broken_off_in_the_middle_is_said_to_be(
         raise error
 
     monkeypatch.setattr(open_database_cache, "open_database", locked)
-    monkeypatch.setattr(open_database_cache, "_IDLE", open_database_cache._Idle())
+    monkeypatch.setattr(open_database_cache, "_IDLE", open_database_cache._idle_pool())
     monkeypatch.setattr(open_database_cache, "_OPEN_PAUSE_S", 0.001)
 
     reply = api.get(ours.at("ops/"))

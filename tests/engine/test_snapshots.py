@@ -13,15 +13,17 @@ import pytest
 from aggregator.errors import DatabaseError
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
+from aggregator.system.idle_pool import IdlePool
 from aggregator.system.progress import NullProgress
 from aggregator.tables import open_database_cache
 from aggregator.tables.connection import ProfileDatabase, opened
+from aggregator.tables.open_database_cache import Snapshot
 
 
 @pytest.fixture(autouse=True)
-def idle(monkeypatch: pytest.MonkeyPatch) -> open_database_cache._Idle:
+def idle(monkeypatch: pytest.MonkeyPatch) -> IdlePool[Snapshot]:
     """None is open yet."""
-    fresh = open_database_cache._Idle()
+    fresh = open_database_cache._idle_pool()
     monkeypatch.setattr(open_database_cache, "_IDLE", fresh)
     return fresh
 
@@ -102,7 +104,7 @@ def test_another_file_of_that_name_is_seen(
 
 
 def test_a_file_that_went_is_missed_and_its_new_permissions_hold(
-    sample_database: Path, idle: open_database_cache._Idle
+    sample_database: Path, idle: IdlePool[Snapshot]
 ) -> None:
     assert aggregations(sample_database) == 1
     moved = sample_database.rename(sample_database.with_name("moved"))
@@ -111,7 +113,7 @@ def test_a_file_that_went_is_missed_and_its_new_permissions_hold(
     moved.rename(sample_database)
     assert aggregations(sample_database) == 1
     sample_database.chmod(0o400)
-    assert idle.take(sample_database) is None
+    assert open_database_cache._take_idle(sample_database) is None
 
 
 def test_changes_in_a_write_ahead_log_are_seen(sample_database: Path) -> None:
@@ -173,24 +175,19 @@ def test_the_next_one_may_do_no_more_than_the_first(sample_database: Path) -> No
 
 
 def test_few_are_kept_and_not_for_long(
-    sample_database: Path,
-    tmp_path: Path,
-    idle: open_database_cache._Idle,
-    monkeypatch: pytest.MonkeyPatch,
+    sample_database: Path, tmp_path: Path, idle: IdlePool[Snapshot]
 ) -> None:
     copies = [tmp_path / f"{number}.sqlite" for number in range(open_database_cache._MOST_IDLE + 2)]
     for copy in copies:
         shutil.copyfile(sample_database, copy)
         aggregations(copy)
     assert [descriptors(copy) for copy in copies] == [0, 0, *[1] * open_database_cache._MOST_IDLE]
-    monkeypatch.setattr(open_database_cache, "_LONGEST_IDLE_S", 0.0)
-    idle._close_old()
+    idle.longest_s = 0.0
+    idle.end_old()
     assert sum(map(descriptors, copies)) == 0
 
 
-def test_a_forked_process_opens_its_own(
-    sample_database: Path, idle: open_database_cache._Idle
-) -> None:
+def test_a_forked_process_opens_its_own(sample_database: Path, idle: IdlePool[Snapshot]) -> None:
     before = connection_used(sample_database)
     idle.forget()
     assert connection_used(sample_database) != before

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.system import sql_process
+from aggregator.system.idle_pool import IdlePool
 from aggregator.system.sql_process import SqlProcess
 
 
@@ -26,9 +27,8 @@ def database(tmp_path: Path) -> Path:
 def test_a_spare_process_is_ended_and_waited_for(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spares = sql_process._Spares()
+    spares = IdlePool(1, 0.1, sql_process._Child.end)
     monkeypatch.setattr(sql_process, "_SPARES", spares)
-    monkeypatch.setattr(sql_process, "_LONGEST_SPARE_S", 0.1)
     with closing(SqlProcess(database, 1.0)) as connection:
         process = Path(f"/proc/{connection.pid}")
 

@@ -114,7 +114,7 @@ def import_capture(packed: Path, folder: Path, name: str) -> Path:
 
 
 def take_comparison(browser: Browser, url: str) -> None:
-    """Return the comparison of the first with the last optimizer, and what all of them did."""
+    """Take the comparison of the first with the last optimizer, and what all of them did."""
     profiles = Api(url).get("profiles/")["results"]
     by_file = {str(profile["file_name"]): str(profile["id"]) for profile in profiles}
     first, last = (by_file[f"{name}.sqlite"] for name in (OPTIMIZERS[0], OPTIMIZERS[-1]))
@@ -135,13 +135,13 @@ def add_memory(folder: Path) -> Path:
 
 
 def take_view(browser: Browser, url: str, view: str, query: dict[str, str]) -> None:
-    """Return a view in both themes."""
+    """Take a view in both themes."""
     for theme in THEMES:
         take(browser, url, {"view": view} | query, f"{view}-{theme}", theme)
 
 
 def take(browser: Browser, url: str, query: dict[str, str], name: str, theme: Theme) -> None:
-    """Return one picture."""
+    """Take one picture."""
     page = browser.new_page(viewport=SIZE, color_scheme=theme)
     page.goto(f"{url}/?{urlencode(query)}", wait_until="networkidle")
     save_small(page.screenshot(), PICTURES / f"{name}.png")

@@ -132,7 +132,7 @@ class _Report:
         return main
 
     def add_texts(self, main: dict[str, Any]) -> None:
-        """Return all texts of the tables read so far."""
+        """Add all texts of the tables read so far."""
         main["strings"] = self.strings.all()
         main["sentences"] = {name: self.strings.translations(name) for name in LANGUAGES}
 

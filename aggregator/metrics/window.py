@@ -275,7 +275,7 @@ def _check_range(first: int, last: int, final: int, *, stop_given: bool) -> None
 
 
 def report_iterations(window: Window, progress: Progress) -> None:
-    """Return the report which iterations were found and which of them are aggregated."""
+    """Report which iterations were found and which of them are aggregated."""
     reason = window.key_node.reason
     if not window.iterations.has_key_node:
         because = f": {reason}" if reason else ""

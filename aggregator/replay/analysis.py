@@ -314,7 +314,7 @@ def _add_work(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> Non
 
 
 def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
-    """Return the calls by their names, and the time between calls by the op of the next call.
+    """Add the calls by their names, and the time between calls by the op of the next call.
 
     What passes before that op begins is not the op's: it is what the program does before it.
     """

@@ -54,7 +54,7 @@ class _Latest:
             latest[source] = min(latest[source], time_ns - self._lag[edge])
 
     def cpu_chunk(self, chunk: Chunk) -> None:
-        """Return the positions of a thread: each has to leave time for the next."""
+        """Compute the positions of a thread: each has to leave time for the next."""
         low, high = chunk.low, chunk.high
         part = self.cpu[low:high] - self._elapsed[low:high]
         if high not in self._thread_first:
@@ -65,7 +65,7 @@ class _Latest:
             self._limit(edge, int(self.cpu[low]))
 
     def work_chunk(self, chunk: Chunk) -> None:
-        """Return the rows of a stream: each has to leave time for the next."""
+        """Compute the rows of a stream: each has to leave time for the next."""
         low, high = chunk.low, chunk.high
         part = self.work[low:high] - self._total[low:high]
         if high not in self._stream_first:

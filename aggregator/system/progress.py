@@ -29,7 +29,7 @@ class Progress(Protocol):
         """Count so many more rows of the phase as done."""
 
     def message(self, text: str, level: Level = Level.NORMAL) -> None:
-        """Return one line for a person."""
+        """Show one line to a person."""
 
 
 class NullProgress:

@@ -29,7 +29,7 @@ class ExportFormat:
 
 
 def write_csv(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
-    """Return the comma-separated values: one line of names, then one line per row."""
+    """Write comma-separated values: one line of names, then one line per row."""
     with _as_text(file) as text:
         writer = csv.writer(text)
         writer.writerow(header.columns)
@@ -38,7 +38,7 @@ def write_csv(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> Non
 
 
 def write_json(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
-    """Return one JSON document: where it comes from, and the rows as objects."""
+    """Write one JSON document: where it comes from, and the rows as objects."""
     about = {
         "profile": header.profile,
         "table": header.table,

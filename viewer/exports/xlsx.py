@@ -25,7 +25,7 @@ _OPTIONS = {
 
 
 def write_xlsx(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
-    """Return a workbook: the heading, a line of names that stays in view, the rows.
+    """Write a workbook: the heading, a line of names that stays in view, the rows.
 
     Raises:
         OSError: The temporary folder is full.

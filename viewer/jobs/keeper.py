@@ -238,7 +238,7 @@ class Keeper:
                 release(Path(job.database).parent)
 
     def _note_workers(self) -> None:
-        """Return the write which workers have reported since the last look."""
+        """Write which workers have reported since the last look."""
         now = timezone.now()
         for name, (host, pid, at) in dispatch.seen_workers().items():
             if self._seen.get(name) == at:

@@ -235,7 +235,7 @@ def room_lock() -> Iterator[None]:
 
 
 def reserve(folder: Path, sources: Sequence[Path]) -> None:
-    """Return the reserve room in a folder for the import of some files, until ``release``.
+    """Reserve room in a folder for the import of some files, until ``release``.
 
     Refused if there is not as much.
     """

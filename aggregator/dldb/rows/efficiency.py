@@ -149,7 +149,7 @@ those of all ops takes the product of their numbers."""
 
 
 def _columns(sums: dict[str, Int64]) -> dict[str, Any]:
-    """Return the sums that nothing entered are unknown."""
+    """Mark sums that nothing entered as unknown."""
     columns: dict[str, Any] = {name: sums[name] for name in _KEPT}
     for name, counter in _NULLABLE.items():
         pairs = zip(sums[name].tolist(), sums[counter].tolist(), strict=True)

@@ -174,7 +174,7 @@ def _by_lifetime(line: Timeline, found: Kinds) -> None:
 
 
 def _released(line: Timeline, found: Kinds, meanings: tuple[StackMeaning, ...]) -> None:
-    """Return what was allocated before the recording and released in it, by who released it."""
+    """Name what was allocated before the recording and released in it, by who released it."""
     rows = line.rows
     old = (rows.alloc_event == NEVER) & (rows.free_event != NEVER)
     if not old.any():
@@ -188,7 +188,7 @@ def _released(line: Timeline, found: Kinds, meanings: tuple[StackMeaning, ...]) 
 
 
 def _alive_all_the_time(line: Timeline, found: Kinds) -> None:
-    """Return what lives from before the recording to its end, by its stack or its size."""
+    """Name what lives from before the recording to its end, by its stack or its size."""
     rows = line.rows
     old = (rows.alloc_event == NEVER) & (rows.free_event == NEVER) & ~rows.is_rounding
     old &= rows.block != NEVER

@@ -211,7 +211,7 @@ class Packets:
         return messages(_ANNOTATION, [name, varints(field, np.maximum(values, 0))], present)
 
     def _begin(self, categories: Sequence[str]) -> None:
-        """Return the first packet: categories, and that numbers of names start anew."""
+        """Write the first packet: categories, and that numbers of names start anew."""
         interned = b"".join(
             message(_EVENT_CATEGORIES, varint(1, number + 1) + text(2, name))
             for number, name in enumerate(categories)

@@ -35,7 +35,7 @@ def test_changes_are_sorted_by_what_they_save(page: Page, viewer: Viewer) -> Non
     table = page.get_by_role("region", name="What if").get_by_role("table")
     expect(table).not_to_contain_text("…")
     shares = [
-        float(text.removeprefix("−").removesuffix(" %").lstrip("<"))
+        float(re.sub(r"[^\d.]", "", text))
         for text in table.locator(".effect-text").all_inner_texts()
     ]
     assert shares

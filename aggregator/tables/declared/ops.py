@@ -320,7 +320,11 @@ GROUP_OPS = TableSpec(
         summed("cpu_time_ns", "CPU time of all ops below.", "t.cpu_time_sum"),
         summed("gpu_time_ns", "GPU time of all ops below.", "t.gpu_time_sum"),
         summed("cpu_overhead_ns", "CPU time outside CUDA calls.", "t.cpu_overhead_sum"),
-        summed("gpu_idle_ns", "Gaps between the GPU work of a call.", "t.gpu_idle_sum"),
+        summed(
+            "gpu_idle_ns",
+            "Gaps between the GPU work of a call; those of a call within another count twice.",
+            "t.gpu_idle_sum",
+        ),
         choice(
             "direction?",
             "fprop, bprop or recompute; empty: work outside every op.",
@@ -343,7 +347,7 @@ GROUP_OPS = TableSpec(
     default_ordering=("name",),
     key=("name", "id"),
     lead=("name", "kind", "level", "gpu_time_ns", "cpu_time_ns", "cpu_overhead_ns", "gpu_idle_ns"),
-    hidden=("id", "trimmed_name", "rank"),
+    hidden=("id", "trimmed_name", "rank", "gpu_idle_ns"),
 )
 
 ITERATION_OPS = TableSpec(

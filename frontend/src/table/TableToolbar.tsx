@@ -280,7 +280,15 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
               </button>
             )
           ) : (
-            <a key={format} class="menu-item" href={exportUrl(format)} download>
+            <a
+              key={format}
+              class="menu-item"
+              href={exportUrl(format)}
+              download
+              onClick={(event) =>
+                event.currentTarget.closest<HTMLElement>("[popover]")?.hidePopover()
+              }
+            >
               {label}
             </a>
           ),

@@ -44,7 +44,11 @@ export function HistoryView(): JSX.Element {
       >
         {found.error !== null && <ErrorNote error={found.error} onRetry={found.reload} />}
         {found.error === null && found.data === null && <Skeleton lines={8} />}
-        {found.data !== null && <Trends history={found.data} />}
+        {found.data !== null && (
+          <div class={found.isStale ? "is-stale" : ""} aria-busy={found.isStale}>
+            <Trends history={found.data} />
+          </div>
+        )}
       </Panel>
       <TrialsPanel />
     </div>
@@ -59,16 +63,18 @@ function Trends({ history }: { history: History }): JSX.Element {
     ...history.trends.filter((trend) => trend.kind !== "op"),
     ...ops.slice(0, MOST_OPS),
   ];
+  if (history.captures.length < 2) {
+    return (
+      <Empty title={t("History needs at least two profiles")}>
+        {t("Add profiles of the same name, or choose all profiles.")}
+      </Empty>
+    );
+  }
   const labels = history.captures.map((one) =>
     `${one.started_at ?? ""} ${nameOf(one.name)}`.trim(),
   );
   return (
     <>
-      {history.captures.length < 2 && (
-        <Empty title={t("One profile has no trend")}>
-          {t("Add profiles of the same name, or choose all profiles.")}
-        </Empty>
-      )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keyboard */}
       <section class="compare-rows" aria-label={t("Trend")} tabIndex={0}>
         <table>

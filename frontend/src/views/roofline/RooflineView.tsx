@@ -6,7 +6,7 @@ import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { formatPct } from "../../lib/units";
+import { formatInt, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
@@ -154,13 +154,20 @@ function Totals(): JSX.Element {
   if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
   if (found.data === null) return <Skeleton lines={2} height={20} />;
   const { data } = found;
+  // Mostly the same as of all steps: then one figure says both.
+  const isMedianOther =
+    data.median_step_mfu_pct !== null &&
+    formatPct(data.median_step_mfu_pct) !== formatPct(data.mfu_pct ?? -1);
+  const isHfuOther =
+    data.hfu_pct !== null && formatPct(data.hfu_pct) !== formatPct(data.mfu_pct ?? -1);
   const mfu = bounded(data.mfu_pct, data.mfu_at_least_pct);
   const stepMfu = bounded(data.median_step_mfu_pct, data.median_step_mfu_at_least_pct);
   const facts: readonly (readonly [string, string | null, keyof Efficiency])[] = [
     [t("Model FLOPs utilization"), mfu, "mfu_pct"],
-    [t("MFU, median step"), stepMfu, "median_step_mfu_pct"],
-    [t("Hardware FLOPs utilization"), percent(data.hfu_pct), "hfu_pct"],
-    [t("HFU, median step"), percent(data.median_step_hfu_pct), "median_step_hfu_pct"],
+    ...(isMedianOther ? [[t("MFU, median step"), stepMfu, "median_step_mfu_pct"] as const] : []),
+    ...(isHfuOther
+      ? [[t("Hardware FLOPs utilization"), percent(data.hfu_pct), "hfu_pct"] as const]
+      : []),
     [
       t("TFLOP/s per GPU over wall time"),
       number(data.tflops_per_second_per_gpu),
@@ -189,5 +196,5 @@ function percent(value: number | null): string | null {
 
 function number(value: number | null): string | null {
   if (value === null) return null;
-  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+  return value >= 100 ? formatInt(value) : value.toPrecision(3);
 }

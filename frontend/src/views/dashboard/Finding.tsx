@@ -29,6 +29,7 @@ const CERTAINTIES: Readonly<Record<string, string>> = {
 
 const KINDS: Readonly<Record<string, string>> = {
   op: t("Op"),
+  before: t("Python code"),
   kernel: t("Kernel"),
   rank: t("Rank"),
   iteration: t("Iteration"),
@@ -174,26 +175,22 @@ function EvidenceTable({ items }: { items: readonly EvidenceItem[] }): JSX.Eleme
         </tr>
       </thead>
       <tbody>
-        {items.map((item, place) => {
-          // Everything else is named by the profile itself.
-          const name = item.kind === "gap" ? t("Median gap before a kernel") : item.name;
-          return (
-            <tr key={place}>
-              <td>{KINDS[item.kind] ?? item.kind}</td>
-              <td class="evidence-name" title={item.id}>
-                {item.link === null ? (
-                  name
-                ) : (
-                  <ViewLink class="" view={item.link.view} patch={item.link.patch}>
-                    {name}
-                  </ViewLink>
-                )}
-              </td>
-              <td class="align-right">{evidenceTime(item, scale)}</td>
-              <td class="align-right">{item.count !== null && formatInt(item.count)}</td>
-            </tr>
-          );
-        })}
+        {items.map((item, place) => (
+          <tr key={place}>
+            <td>{KINDS[item.kind] ?? item.kind}</td>
+            <td class="evidence-name" title={item.id}>
+              {item.link === null ? (
+                item.name
+              ) : (
+                <ViewLink class="" view={item.link.view} patch={item.link.patch}>
+                  {item.name}
+                </ViewLink>
+              )}
+            </td>
+            <td class="align-right">{evidenceTime(item, scale)}</td>
+            <td class="align-right">{item.count !== null && formatInt(item.count)}</td>
+          </tr>
+        ))}
       </tbody>
     </table>
   );

@@ -13,6 +13,7 @@ const TONES: Readonly<Record<string, string>> = {
   kernel: "part-non_tc",
   rank: "part-communication",
   op: "part-gpu",
+  before: "part-other",
   iteration: "part-outside",
   gpu: "part-gpu",
 };

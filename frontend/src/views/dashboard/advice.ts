@@ -104,10 +104,13 @@ function numberOrNull(value: unknown): number | null {
 }
 
 /** The evidence names an op with its number in front of its path. */
-function nameOf(item: Record<string, unknown>): { name: string; id: string } {
-  const text = String(item.name ?? "");
-  const op = item.kind === "op" ? /^(\S+) (.+)$/.exec(text) : null;
-  return op === null ? { name: text, id: text } : { name: op[2] ?? text, id: op[1] ?? text };
+function nameOf({ kind, name }: Record<string, unknown>): { name: string; id: string } {
+  const id = String(name ?? "");
+  const path = /^\S+ (.+)$/.exec(id)?.[1] ?? id;
+  if (kind === "gap") return { name: t("Median gap before a kernel"), id };
+  if (kind === "before") return { name: t("Before {name}", { name: path }), id };
+  // Everything else is named by the profile itself.
+  return { name: kind === "op" ? path : id, id };
 }
 
 export function readEvidence(row: AdviceRow): readonly EvidenceItem[] {

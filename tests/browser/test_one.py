@@ -96,9 +96,12 @@ def test_the_forward_and_the_backward_op_lead_to_each_other(page: Page, viewer: 
 def test_advice_leads_to_the_op_that_it_names_and_back(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     advice = page.get_by_role("region", name="Recommendations")
-    rows = get(viewer, "advice/")["results"]
-    named = next(row for row in rows if '"kind": "op"' in row["evidence"])
-    finding = advice.get_by_role("listitem").filter(has_text=named["problem"])
+    expect(advice.locator(".finding").first).to_be_visible()
+    found = get(viewer, "advice/")["results"]
+    named = next(row for row in found if '"kind": "op"' in row["evidence"])
+    if advice.get_by_text("More findings").is_visible():
+        advice.get_by_text("More findings").click()
+    finding = advice.locator(".finding").filter(has_text=named["problem"])
     finding.get_by_role("button", name="How to fix").click()
     problem = named["problem"]
     finding.locator(".evidence").get_by_role("link").first.click()

@@ -76,7 +76,7 @@ def test_the_dashboard_has_every_panel_and_shows_what_the_api_says(
     expect(panel).to_contain_text(f"{efficiency['median_step_mfu_pct']:.1f}")
     guide = page.get_by_role("region", name="Performance summary")
     for term in ("Wall clock time", "Average iteration time", "GPU utilization"):
-        expect(guide.get_by_role("term").filter(has_text=term)).to_be_visible()
+        expect(guide.get_by_role("term").filter(has_text=term).first).to_be_visible()
     expect(guide).to_contain_text("Tensor Core kernel efficiency")
     expect(guide).to_contain_text(f"{summary['gpu_utilization_pct']:.1f} %")
 

@@ -41,8 +41,8 @@ export interface IterationChartProps {
   readonly limits?: IndexRange | null;
   /** Called when bars are cut off at the top. */
   readonly onCut?: (isCut: boolean) => void;
-  /** Whether what is beside it explains the colors. */
-  readonly hasNoLegend?: boolean;
+  /** Whether what is beside it explains the colors of the parts. */
+  readonly arePartsKnown?: boolean;
 }
 
 /** What interval 0 holds, whichever op is the key node. */
@@ -79,8 +79,13 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
   }
   return (
     <div ref={dimmed} class={`chart ${figure.isStale ? "is-stale" : ""}`}>
-      {!props.hasNoLegend && (
-        <ChartLegend figure={figure.data} hidden={hidden} onChange={setHidden} />
+      {(!props.arePartsKnown || presentPhases(figure.data).length > 0) && (
+        <ChartLegend
+          figure={figure.data}
+          parts={props.arePartsKnown ? [] : presentParts(figure.data)}
+          hidden={hidden}
+          onChange={setHidden}
+        />
       )}
       <Plot {...props} figure={figure.data} hidden={hidden} />
     </div>
@@ -391,14 +396,15 @@ const LABELS: Readonly<Record<string, string>> = {
 
 function ChartLegend({
   figure,
+  parts,
   hidden,
   onChange,
 }: {
   figure: IterationFigure;
+  parts: readonly string[];
   hidden: ReadonlySet<string>;
   onChange: (hidden: ReadonlySet<string>) => void;
 }): JSX.Element {
-  const parts = presentParts(figure);
   const hasHatched = figure.layout.meta.bars.some((bar) => bar.kind === "before");
   const toggle = (part: string) => {
     const next = new Set(hidden);

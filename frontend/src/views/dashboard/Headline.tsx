@@ -181,7 +181,13 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
           </span>
         )}
       </div>
-      <StackedBar label={t("Step time breakdown (mean)")} slices={slices} height={30} {...timed} />
+      <StackedBar
+        label={t("Step time breakdown (mean)")}
+        slices={slices}
+        height={30}
+        isInline
+        {...timed}
+      />
       <span class="breakdown-tools">
         <InfoTip about={t("Step time breakdown (mean)")} text={EXPLANATIONS.resourceUsage} />
         <ChartMenu figure="resource-usage" />

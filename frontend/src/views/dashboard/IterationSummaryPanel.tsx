@@ -29,7 +29,7 @@ export function IterationSummaryPanel(): JSX.Element {
     >
       <IterationChart
         height={HEIGHT}
-        hasNoLegend
+        arePartsKnown
         range="all"
         zoom={null}
         bounds={

@@ -11,6 +11,8 @@ export interface StackedBarProps {
   /** The value of a slice in words, for legend and tooltip; without it, only the share is shown. */
   readonly valueText?: (slice: Slice) => string;
   readonly height?: number;
+  /** Whether the legend is one line, with shares alone. */
+  readonly isInline?: boolean;
 }
 
 /** Least share that has room for its number, and for its name too, inside of a bar. Unit: percent. */
@@ -62,7 +64,9 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
               >
                 <span class={`swatch part-${slice.key}`} />
                 <span class="legend-label">{slice.label}</span>
-                {valueText !== undefined && <span class="legend-value">{valueText(slice)}</span>}
+                {valueText !== undefined && !props.isInline && (
+                  <span class="legend-value">{valueText(slice)}</span>
+                )}
                 <span class="legend-pct">
                   {isHidden ? "–" : `${formatPct(shares.get(slice.key) ?? 0)} %`}
                 </span>

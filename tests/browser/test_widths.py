@@ -63,6 +63,15 @@ FIND_CUT_OFF = """
 }
 """
 
+#: Buttons whose text does not fit into them.
+FIND_CUT_BUTTONS = """
+() => [...document.querySelectorAll('button, .button, .tab')]
+  .filter((one) => one.checkVisibility() && one.textContent.trim() !== '')
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 && !one.matches('.nav-link, .link-button'))
+  .filter((one) => getComputedStyle(one).display !== 'inline')
+  .map((one) => `${one.textContent.trim()} | ${one.scrollWidth} > ${one.clientWidth}`)
+"""
+
 #: Texts and controls of the content that lie over each other, as far as both are in sight.
 FIND_COVERED = """
 () => {
@@ -144,7 +153,8 @@ def test_no_text_is_cut_off_or_covered(
         if width != opened:
             resize(page, width, 900)
             settled(page)
-        found[width] = page.evaluate(FIND_CUT_OFF) + page.evaluate(FIND_COVERED)
+        scripts = (FIND_CUT_OFF, FIND_COVERED, FIND_CUT_BUTTONS)
+        found[width] = [text for script in scripts for text in page.evaluate(script)]
         for wide in ("document.documentElement", "document.querySelector('main')"):
             assert page.evaluate(f"{wide}.scrollWidth - {wide}.clientWidth") <= 0, (wide, width)
     assert {width: texts for width, texts in found.items() if texts} == {}
@@ -184,6 +194,19 @@ def test_text_that_is_cut_off_would_be_found(page: Page, viewer: Viewer) -> None
         """
     )
     assert page.evaluate(FIND_CUT_OFF)
+
+
+def test_a_button_whose_text_is_cut_would_be_found(page: Page, viewer: Viewer) -> None:
+    open_view(page, viewer, "gpus", 1024)
+    page.evaluate(
+        """
+        const button = document.createElement('button');
+        button.style = 'width: 30px; overflow: hidden; white-space: nowrap';
+        button.textContent = 'A long word';
+        document.querySelector('main').prepend(button);
+        """
+    )
+    assert page.evaluate(FIND_CUT_BUTTONS)
 
 
 def test_text_that_is_covered_would_be_found(page: Page, viewer: Viewer) -> None:

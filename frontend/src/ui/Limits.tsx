@@ -20,7 +20,7 @@ export function LimitsChip(): JSX.Element | null {
   return (
     <MenuButton
       label={t("{limits} of this capture", { limits: label })}
-      class={`chip ${limits.fault_count > 0 ? "chip-warn" : ""}`}
+      class={`pill ${limits.fault_count > 0 ? "pill-warn" : ""}`}
       align="start"
       face={
         <>

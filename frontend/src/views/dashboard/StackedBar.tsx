@@ -46,7 +46,7 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
             style={{ flexGrow: slice.pct }}
             title={sliceTitle(slice, slice.pct, valueText)}
           >
-            {!hidden.has(slice.key) && labelOf(slice)}
+            {!hidden.has(slice.key) && labelOf(slice, props.isInline ?? false)}
           </span>
         ))}
       </div>
@@ -79,11 +79,11 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
   );
 }
 
-function labelOf({ label, pct }: DrawnSlice): JSX.Element | null {
+function labelOf({ label, pct }: DrawnSlice, hasRoom: boolean): JSX.Element | null {
   if (pct < NUMBER_FROM_PCT) return null;
   return (
     <>
-      {pct >= NAME_FROM_PCT && <span class="slice-name">{label}</span>}
+      {hasRoom && pct >= NAME_FROM_PCT && <span class="slice-name">{label}</span>}
       {formatPct(pct)} %
     </>
   );

@@ -50,7 +50,7 @@ export function StepChip({
   return (
     <MenuButton
       label={t("Times {kind}: what profiling costs", { kind: face })}
-      class={`chip chip-large ${isProfiled ? "chip-warn" : ""}`}
+      class={`pill pill-large ${isProfiled ? "pill-warn" : ""}`}
       face={
         <>
           {face} <Icon name="chevronDown" size={12} />

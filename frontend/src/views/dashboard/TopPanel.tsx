@@ -162,6 +162,7 @@ function TopOps({ isShort = false }: { isShort?: boolean }): JSX.Element {
           ? [
               {
                 title: t("Direction"),
+                isEmpty: (row: OpsRow) => !row.direction,
                 draw: (row: OpsRow) => <Direction value={row.direction ?? ""} />,
               },
             ]
@@ -203,6 +204,8 @@ function TopKernels({ isShort = false }: { isShort?: boolean }): JSX.Element {
 interface TopColumn<Row> {
   readonly title: string;
   readonly align?: "right" | "center";
+  /** A column in which all cells are empty is left out. */
+  readonly isEmpty?: (row: Row) => boolean;
   readonly draw: (row: Row) => ComponentChildren;
 }
 
@@ -271,7 +274,8 @@ function TopTable<Row>(props: TopTableProps<Row>): JSX.Element {
 }
 
 function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.Element {
-  const { rows, columns } = props;
+  const { rows } = props;
+  const columns = props.columns.filter(({ isEmpty }) => !(isEmpty && rows.every(isEmpty)));
   const scale = useScale();
   const largest = Math.max(0, ...rows.map((row) => props.time(row) ?? 0));
   return (

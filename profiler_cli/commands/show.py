@@ -261,9 +261,7 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
             "",
             *(f"Tried {_escaped(trial['text'])}." for trial in document["trials"][:_TRIALS]),
         ]
-    lines += [
-        f"Limit of the capture: {_escaped(limit['text'])}." for limit in document["limits"]
-    ]
+    lines += [f"Limit of the capture: {_escaped(limit['text'])}." for limit in document["limits"]]
     if document["top_ops"]:
         lines += ["", "| op | GPU time per step | share |", "|---|---:|---:|"]
         lines += [

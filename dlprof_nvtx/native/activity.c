@@ -239,6 +239,14 @@ void activity_complete(void *context, uint32_t stream, uint8_t *buffer, size_t b
     free(buffer);
 }
 
+void activity_repeat(void)
+{
+    pthread_mutex_lock(&parse_lock);
+    dropped = 0;
+    names_repeat();
+    pthread_mutex_unlock(&parse_lock);
+}
+
 void activity_forget(void)
 {
     pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;

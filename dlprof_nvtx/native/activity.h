@@ -13,6 +13,8 @@ void activity_request(uint8_t **buffer, size_t *bytes, size_t *most_records);
 void activity_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid);
 int activity_outstanding(void);
 uint64_t activity_dropped(void);
+/* Count the lost records anew, and write all names again: another file begins. */
+void activity_repeat(void);
 void activity_forget(void);
 
 #endif

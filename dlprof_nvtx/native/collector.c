@@ -27,6 +27,7 @@
 
 #define FOLDER_VARIABLE "DLPROF_COLLECT"
 #define REFERENCE_VARIABLE "DLPROF_REFERENCE"
+#define FILES_VARIABLE "DLPROF_COLLECT_FILES" /* each window is a file of its own */
 #define FLUSH_MS 1000
 #define UNWATCHED_MS 50 /* How often a folder is read whose changes the system does not report. */
 #define MOST_WAIT_S 2   /* Whatever becomes of CUPTI, the program stands still no longer. */
@@ -35,6 +36,8 @@ static char folder[PATH_MAX];
 static _Atomic int is_initialized, has_folder;
 static _Atomic int woken = -1, has_begun, must_end, is_finished;
 static _Atomic int decides; /* whether the program itself has said when to record */
+static int has_files;         /* whether each window is a file of its own */
+static int is_later_file;     /* whether the process has written one before */
 static struct window_record window; /* the one that is open, if it has a start */
 static pthread_mutex_t control_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -173,6 +176,10 @@ static int begin(void)
     if (!has_begun) {
         has_begun = 1;
         write_process(CHUNK_PROCESS);
+        if (is_later_file) {
+            cupti_repeat();
+            nvtx_repeat();
+        }
     }
     attached = cupti_attach();
     if (attached == CUPTI_FAILED)
@@ -193,6 +200,27 @@ static int locked_begin(void)
     return is_recording;
 }
 
+static void complete_file(void)
+{
+    nvtx_end();
+    write_thread_names();
+    write_process(CHUNK_END);
+}
+
+/* End the window, and its file where each has one. */
+static void leave(enum window_end how)
+{
+    lock();
+    close_window(how);
+    if (has_files && has_begun) {
+        complete_file();
+        output_next();
+        has_begun = 0;
+        is_later_file = 1;
+    }
+    unlock();
+}
+
 /* Record no more, and complete the file. A file that could not be written is not complete. */
 static void end(enum window_end how)
 {
@@ -204,9 +232,7 @@ static void end(enum window_end how)
     }
     if (!is_finished && has_begun) {
         close_window(how);
-        nvtx_end();
-        write_thread_names();
-        write_process(CHUNK_END);
+        complete_file();
         is_finished = 1;
         output_close();
         snprintf(name, sizeof name, "complete.%d", (int)getpid());
@@ -243,9 +269,7 @@ static void on_range(int is_start)
 
 static int detach(void)
 {
-    lock();
-    close_window(WINDOW_DETACHED);
-    unlock();
+    leave(WINDOW_DETACHED);
     return 1;
 }
 
@@ -340,6 +364,8 @@ static void *control(void *unused)
     while (!is_finished) {
         do_request();
         /* With the records nothing is gained any more, and the program shall run at its own speed. */
+        if (has_files && output_has_failed)
+            leave(WINDOW_FAILED);
         if (has_begun && output_has_failed)
             end(WINDOW_FAILED);
         if (output_has_failed)
@@ -400,7 +426,7 @@ static void forget(void)
         close(woken);
     woken = -1;
     is_initialized = 0;
-    is_finished = has_begun = must_end = decides = 0;
+    is_finished = has_begun = must_end = decides = is_later_file = 0;
     window.start = 0;
     output_forget();
     nvtx_forget();
@@ -416,6 +442,7 @@ static void init_once(void)
         has_folder = output_init(given);
         if (has_folder) {
             snprintf(folder, sizeof folder, "%s", given);
+            has_files = getenv(FILES_VARIABLE) != NULL;
             if (!is_registered) {
                 is_registered = 1;
                 pthread_atfork(NULL, NULL, forget);

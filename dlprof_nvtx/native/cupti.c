@@ -39,6 +39,12 @@ int cupti_watches_range(void) { return !has_range_begun && getenv(RANGE_VARIABLE
 int cupti_has_failed(void) { return atomic_exchange(&has_failed, 0); }
 void cupti_init(void) { has_cuda = 1; }
 
+void cupti_repeat(void)
+{
+    is_described = 0;
+    activity_repeat();
+}
+
 static void record_graph_node(uint32_t cbid, const uint8_t *data)
 {
     struct graph_node_record record;

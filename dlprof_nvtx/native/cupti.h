@@ -35,6 +35,8 @@ void cupti_watch_range(void (*on_range)(int is_start));
 
 /* Write the devices, once CUDA is initialized. */
 void cupti_describe(void);
+/* Write again what a file needs that is not the first one of the process. */
+void cupti_repeat(void);
 uint64_t cupti_dropped(void);
 void cupti_forget(void);
 

@@ -157,6 +157,13 @@ const struct call *names_call(int is_driver, uint32_t cbid)
     return call;
 }
 
+void names_repeat(void)
+{
+    uint32_t at;
+    for (at = 0; at < name_count; at++)
+        write_name(at + 1, names[at].text);
+}
+
 void names_forget(void)
 {
     names = NULL;

@@ -100,6 +100,7 @@ void nvtx_end(void)
     if (interrupted) {
         snprintf(text, sizeof text, "%lu", interrupted);
         output_note("interrupted", text);
+        interrupted = 0;
     }
 }
 
@@ -438,6 +439,12 @@ static void name_domains(void)
     struct domain *domain;
     for (domain = domains; domain; domain = domain->next)
         record_inside(NVTX_DOMAIN, domain, domain->id, domain->name, NULL);
+}
+void nvtx_repeat(void)
+{
+    nvtx_enter();
+    name_domains();
+    nvtx_leave();
 }
 static struct domain *create_a(const char *text) { return created(narrow(text)); }
 static struct domain *create_w(const wchar_t *text)

@@ -16,6 +16,8 @@ int nvtx_fill(const void *(*export_table)(uint32_t));
 void nvtx_flush(void);
 /* The same, and what is missing, before the file ends. */
 void nvtx_end(void);
+/* Write again what a file needs that is not the first one of the process. */
+void nvtx_repeat(void);
 void nvtx_forget(void);
 /* Around what holds locks: events of a handler that interrupts it are not recorded. */
 void nvtx_enter(void);

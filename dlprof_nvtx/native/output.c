@@ -162,14 +162,23 @@ void output_note(const char *name, const char *value)
                      (uint64_t)length < sizeof text ? (uint64_t)length : sizeof text - 1);
 }
 
-void output_close(void)
+static void close_file(int is_last)
 {
     pthread_mutex_lock(&output_lock);
-    is_closed = 1;
+    is_closed = is_last;
     if (file >= 0)
         close(file);
     file = -1;
+    note_count = 0;
     pthread_mutex_unlock(&output_lock);
+}
+
+void output_close(void) { close_file(1); }
+
+void output_next(void)
+{
+    close_file(0);
+    output_has_failed = 0;
 }
 
 /* In a child: its file is not there yet. Another thread of the parent may have held the lock. */

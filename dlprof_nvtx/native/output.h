@@ -20,6 +20,8 @@ void output_write_pair(uint32_t type, uint32_t record_bytes, const void *data, u
                        uint32_t next_type, const void *text, uint64_t text_bytes);
 void output_note(const char *name, const char *value);
 void output_close(void);
+/* Complete the file; what follows is written to another one. */
+void output_next(void);
 void output_forget(void);
 
 uint64_t output_now(void);

@@ -12,6 +12,7 @@ import pytest
 from aggregator.sources import open_profile
 from aggregator.sources.collector import records as kinds
 from aggregator.sources.collector.export import write_export
+from aggregator.sources.collector.records import read_records
 from aggregator.system.progress import NullProgress
 from tests.collector.programs import Program
 
@@ -316,3 +317,61 @@ def test_a_process_begins_with_cuda_for_itself_alone(program: Program, holds: bo
     assert len(program.files()) == (0 if holds else 1)
     assert len(list(folder.glob("began.*"))) == (0 if holds else 1)
     assert not list(folder.glob("start.*"))
+
+
+def test_each_window_may_be_a_file_that_stands_for_itself(program: Program) -> None:
+    domain = 'fake.nvtx_domain.argtypes = [ctypes.c_char_p]\nfake.nvtx_domain(b"mine")\n'
+    script = domain + TWO_WINDOWS
+    done = program.run(script, begins=False, more={"DLPROF_COLLECT_FILES": "1"})
+    assert done.returncode == 0, done.stderr
+    found = [read_records(path) for path in program.files()]
+    assert [len(records.columns[kinds.KERNEL]) for records in found] == [3, 3]
+    assert all(records.is_complete and len(records.windows) == 1 for records in found)
+    names = [
+        {records.strings[number] for number in records.columns[kinds.KERNEL]["name"]}
+        for records in found
+    ]
+    assert names == [{"first"}, {"second"}]
+    domains = [sum(records.columns[kinds.NVTX]["kind"] == kinds.DOMAIN) for records in found]
+    assert domains == [1, 1]
+
+
+def test_a_window_that_could_not_be_written_does_not_end_later_ones(program: Program) -> None:
+    script = f"""{STEPS}
+import resource
+assert begin() == 1
+steps(b"first")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+detach()
+resource.setrlimit(resource.RLIMIT_FSIZE, before)
+while begin() != 1:
+    time.sleep(0.01)
+steps(b"second")
+assert detach() == 1
+"""
+    done = program.run(script, begins=False, more={"DLPROF_COLLECT_FILES": "1"})
+    assert done.returncode == 0, done.stderr
+    assert list(program.records.glob("problem.*"))
+    last = read_records(program.files()[-1])
+    assert last.is_complete
+    assert len(last.columns[kinds.KERNEL]) == 3
+
+
+def test_windows_in_files_of_their_own_leave_nothing_open(program: Program) -> None:
+    script = f"""{STEPS}
+def held():
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+for number in range(60):
+    assert begin() == 1
+    steps(b"kernel")
+    assert detach() == 1
+    [os.unlink({str(program.records)!r} + "/" + name)
+     for name in os.listdir({str(program.records)!r}) if name.endswith(".records")]
+    if number == 9:
+        before = held()
+assert held() == before, (held(), before)
+"""
+    done = program.run(script, begins=False, more={"DLPROF_COLLECT_FILES": "1"})
+    assert done.returncode == 0, done.stderr

@@ -25,6 +25,7 @@ from dlprof_nvtx import collector
 from dlprof_nvtx.agreement import FOLDER_VARIABLE
 from dlprof_nvtx.guard import ById, fields, guarded, has_parameters, say
 from dlprof_nvtx.program import has_loop
+from dlprof_nvtx.standby import STANDBY
 from dlprof_nvtx.trial import TRIAL
 from dlprof_nvtx.windows import WINDOWS, Loop
 
@@ -108,6 +109,8 @@ class Reference:
         self.pid = os.getpid()
         if self.folder:
             WINDOWS.prepare()
+        if STANDBY.prepare():
+            return False
         text = os.environ.get(STEPS_VARIABLE, "")
         self.is_asked = text.isdigit()
         self.wanted = int(text) if self.is_asked else DEFAULT_STEPS
@@ -267,7 +270,7 @@ class Reference:
                 self.on_step()
             if WINDOWS.must_detach and clock != "optimizer":
                 WINDOWS.detach()  # No range is open; that of an optimizer's step is.
-            if self.folder and time.monotonic() - self._written_s > WRITE_S:
+            if self._is_time_to_write():
                 self.write()
         finally:
             self._ticking.release()
@@ -403,6 +406,12 @@ class Reference:
                 return
             time.sleep(0.005)
 
+    def _is_time_to_write(self) -> bool:
+        """Whether ``dlprof`` may read the times: of a job that stands by only in a window."""
+        if not self.folder or time.monotonic() - self._written_s <= WRITE_S:
+            return False
+        return WINDOWS.is_attached or not STANDBY.is_active
+
     def _keep(self) -> None:
         """Keep the times of the steps since the loop was found.
 
@@ -483,7 +492,9 @@ class Reference:
             phases = self.bare_phases + phases
         result: dict[str, Any] = {"loop": loop.name, "clock": loop.clock}
         result.update(
-            bare=bare, bare_phases=phases, bare_before=len(bare["host_ns"]) - len(loop.bare)
+            bare=bare,
+            bare_phases=phases,
+            bare_before=len(bare["host_ns"]) - len(loop.bare) + loop.bare_before,
         )
         for name, with_markers in (("profiled", False), ("marked", True)):
             steps = [step for step in loop.profiled if step[2] == with_markers]

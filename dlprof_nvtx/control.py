@@ -9,6 +9,7 @@ from dlprof_nvtx.baseline_timing import REFERENCE, record_event
 from dlprof_nvtx.guard import guarded, hide_from_dynamo, say
 from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT
 from dlprof_nvtx.patches import CALLS, PATCHES
+from dlprof_nvtx.standby import STANDBY
 from dlprof_nvtx.state import STATE, Backend, forget_in_child
 from dlprof_nvtx.trial import TRIAL
 from dlprof_nvtx.windows import WINDOWS
@@ -73,7 +74,9 @@ def init(
     PATCHES.put_back()
     CALLS.put_back()
     STATE.is_held = REFERENCE.hold()
-    if STATE.is_held:
+    if STANDBY.is_active:
+        stand_by()
+    elif STATE.is_held:
         from dlprof_nvtx.settings import describe_process
 
         describe_process()
@@ -106,7 +109,8 @@ def _patch() -> None:
     hide_from_dynamo()
     REFERENCE.on_step, REFERENCE.on_resume = LIGHT.step, resume
     WINDOWS.on_attach, WINDOWS.on_detach = guarded(enter_window), guarded(leave_window)
-    WINDOWS.on_give_way = guarded(close_ranges)
+    WINDOWS.on_give_way, WINDOWS.on_window = guarded(close_ranges), guarded(answer)
+    WINDOWS.on_settled = guarded(CALLS.take_out)
     WINDOWS.on_timed, WINDOWS.record_event = guarded(watch_for_loops), guarded(record_event)
     STATE.patched = True
 
@@ -182,8 +186,31 @@ def leave_window() -> None:
     STATE.is_held = True
     PATCHES.take_out()
     loop = WINDOWS.current
-    if loop is not None and loop.clock == "optimizer" and not loop.has_bare:
+    is_timed = loop is None or loop.clock != "optimizer"
+    if not is_timed and (STANDBY.is_active or not loop.has_bare):
         CALLS.take_out()
+
+
+def stand_by() -> None:
+    """Write no markers until somebody asks for a window; steps are seen where they end."""
+    from dlprof_nvtx.settings import describe_process
+
+    STATE.on = STATE.is_light = False
+    STATE.is_held = True
+    PATCHES.take_out()
+    LIGHT.begin()
+    describe_process()
+
+
+def answer() -> None:
+    """Write what is known of a window that was asked for, and begin the next one anew."""
+    from dlprof_nvtx.modules import NAMES
+
+    REFERENCE.write()
+    STANDBY.answer()
+    WINDOWS.forget_window()
+    LIGHT.seen.clear()
+    NAMES.forget_calls()
 
 
 def watch_for_loops() -> None:

@@ -175,6 +175,12 @@ class Names:
         self._models = 0
         self._lock = threading.RLock()
 
+    def forget_calls(self) -> None:
+        """Count the calls of all modules anew: another profile begins."""
+        for _, entry in self._entries.values():
+            entry.calls = entry.shape_calls = 0
+            entry.signatures.clear()
+
     def find(self, module: Any) -> Entry:
         """Return the entry of a module, or of the module that it stands for."""
         original = compiled_module(module)

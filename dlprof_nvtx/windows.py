@@ -19,6 +19,7 @@ from typing import Any
 
 from dlprof_nvtx import agreement, collector
 from dlprof_nvtx.guard import ById, report
+from dlprof_nvtx.standby import KEPT_STEPS, STANDBY
 
 STEPS_VARIABLE = "DLPROF_PROFILE_STEPS"
 """Steps of a window, or ``all``; not set: the default."""
@@ -69,6 +70,7 @@ class Loop:
         self.bare_phases: list[str] = []
         self.events: list[Any] = []  # A CUDA event at the begin and the end of each of these.
         self.is_timed = False  # Whether the events are of all these steps.
+        self.bare_before = 0  # Of the steps without profiling those before the window.
         self.ticks = 0  # Steps since it runs.
         self.interruptions = 0
 
@@ -107,6 +109,8 @@ class Windows:
         self.on_detach: Callable[[], None] | None = None
         self.on_give_way: Callable[[], None] | None = None
         self.on_timed: Callable[[], None] | None = None  # The steps without profiling are timed.
+        self.on_settled: Callable[[], None] | None = None  # Only the optimizer ends steps.
+        self.on_window: Callable[[], None] | None = None  # A window that was asked for has ended.
         self.record_event: Callable[[], Any] = _no_event
         self.is_unnamed = False  # Whether the step that runs has work that gets no name.
         self._numbers = ById()
@@ -281,6 +285,8 @@ class Windows:
 
     def _must_end(self, loop: Loop, now_ns: int) -> bool:
         """Whether the window ends after this step: in a job of ranks, in all of them."""
+        if STANDBY.is_active:
+            return loop is self._opener and STANDBY.is_over(loop.number, now_ns, self._begin_ns)
         is_complete = self._is_complete(loop, now_ns)
         if not self._has_ranks:
             return is_complete
@@ -330,6 +336,9 @@ class Windows:
         if gap_ns:
             loop.outside_steps += 1
             loop.outside_ns += gap_ns
+        if STANDBY.is_active:
+            self._stand_by(loop, gap_ns, now_ns, phase)
+            return
         is_wanted = loop.has_bare and self._wants_window(loop)
         if not loop.has_bare:
             self._time(loop, gap_ns, now_ns, phase)
@@ -338,6 +347,32 @@ class Windows:
             is_wanted = is_asked and self._is_agreed("begin", loop, is_wanted=is_wanted)
         if is_wanted:
             self.attach(loop)
+
+    def _stand_by(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
+        """Keep the times of the last steps, and begin a window if somebody has asked for one."""
+        if gap_ns:
+            loop.bare.append((gap_ns, now_ns))
+            loop.bare_phases.append(phase)
+            if len(loop.bare) >= 2 * KEPT_STEPS:
+                del loop.bare[:-KEPT_STEPS], loop.bare_phases[:-KEPT_STEPS]
+            if loop.clock == "optimizer" and loop.ticks == SWITCHED and self.on_settled is not None:
+                self.on_settled()
+            STANDBY.minutes.add(STANDBY.folder, loop.name, gap_ns, now_ns)
+        has_ranks = agreement.has_ranks()
+        if STANDBY.is_due(loop.index, loop.number, gap_ns, now_ns, has_ranks=has_ranks):
+            del loop.bare[:-KEPT_STEPS], loop.bare_phases[:-KEPT_STEPS]
+            loop.bare_before = len(loop.bare)
+            self.attach(loop)
+            if not self.is_attached:
+                STANDBY.answer("another profiler of the program uses CUPTI")
+
+    def forget_window(self) -> None:
+        """Drop what is known of a window that was asked for: the next one is another profile."""
+        self.done = []
+        for loop in self.loops.values():
+            loop.profiled = []
+            loop.steps = loop.recorded_ns = loop.named_ns = loop.steps_before = 0
+            loop.windows = loop.bare_before = 0
 
     def _time(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
         if gap_ns:
@@ -353,7 +388,8 @@ class Windows:
     @property
     def may_attach(self) -> bool:
         """Whether another window may begin."""
-        return self.is_active and not self.is_attached and len(self.done) < MOST_WINDOWS_IN_ALL
+        is_free = self.is_active and not self.is_attached and not STANDBY.is_active
+        return is_free and len(self.done) < MOST_WINDOWS_IN_ALL
 
     def attach(self, loop: Loop | None = None) -> None:
         """Begin a window."""
@@ -382,11 +418,15 @@ class Windows:
             self.on_detach()
         collector.detach()
         self._forget_steps()
+        if STANDBY.is_active and self.on_window is not None:
+            self.on_window()
 
     def give_way(self) -> None:
         """Note that the collector was detached for another profiler of the program."""
         if self.is_attached:
             self.done.append(self._window("profiler"))
+            if STANDBY.is_active and self.on_window is not None:
+                self.on_window()
         self._end()
         self.is_giving_way = True
         self._forget_steps()
@@ -394,6 +434,9 @@ class Windows:
     def take_back(self) -> bool:
         """Record again after another profiler; returns whether the collector does."""
         self._forget_steps()
+        if STANDBY.is_active:
+            self.is_giving_way = False
+            return False
         self.must_take_back = not collector.begin()
         if self.must_take_back:
             return False

@@ -328,7 +328,7 @@ static void begin_with_cuda(void)
 {
     const char *given = getenv(REFERENCE_VARIABLE);
     char path[PATH_MAX], name[32];
-    if (!given || !*given || !has_folder || has_begun)
+    if (!given || !*given || !has_folder || has_begun || has_files)
         return;
     if (snprintf(path, sizeof path, "%s/hold.%d", given, (int)getpid()) >= (int)sizeof path
         || access(path, F_OK) == 0)

@@ -1,0 +1,329 @@
+"""Jobs of this machine that stand by, and windows that are asked of them.
+
+A job is a private folder in the machine's temporary folder, made by the ``dlprof --standby`` that
+runs it. Its processes look there for a request at the ends of their steps; see
+``dlprof_nvtx/standby.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.errors import CollectorError, UsageError
+from aggregator.system.temporary_files import folder_prefix
+from aggregator.system.untrusted_json import read_object
+
+PREFIX: Final = "dlprof-standby"
+JOB: Final = "job.json"
+REQUEST: Final = "request.json"
+ANSWER_S: Final = 60.0
+"""A job whose steps do not end for so long cannot begin a window."""
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that stands by."""
+
+    folder: Path
+    pid: int  # That of the ``dlprof`` that started it.
+    command: tuple[str, ...]
+    records: Path  # Where its processes write what they record.
+    started_utc_s: int
+    ranks: dict[int, str]  # Rank by process, empty if it has none; those that have ended a step.
+
+    @property
+    def name(self) -> str:
+        """The command, for people."""
+        return " ".join(self.command)
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the processes of a job recorded."""
+
+    folder: Path  # Records and step times, which are the caller's now.
+    pids: tuple[int, ...]
+    ended: tuple[int, ...]  # Processes that ended meanwhile.
+
+
+def make_job(command: Sequence[str], records: Path) -> Path:
+    """Make the folder of a job of this process, which only its user can read."""
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix(PREFIX)))
+    _write(
+        folder / JOB,
+        {
+            "pid": os.getpid(),
+            "command": list(command),
+            "records": str(records.absolute()),
+            "started_utc_s": int(time.time()),
+        },
+    )
+    return folder
+
+
+def list_jobs() -> list[Job]:
+    """Return the jobs of this user on this machine, the newest first."""
+    found = []
+    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}-*")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            job = _read_job(folder)
+            if job is not None:
+                found.append(job)
+    return sorted(found, key=lambda job: -job.started_utc_s)
+
+
+def _read_job(folder: Path) -> Job | None:
+    """Read a job; None if it is another user's, or has ended."""
+    found = folder.lstat()
+    is_own = found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
+    if not is_own or stat.S_IMODE(found.st_mode) & 0o077:
+        return None
+    content = read_object((folder / JOB).read_text(encoding="utf-8", errors="replace"))
+    pid = int(content["pid"])
+    ranks: dict[int, str] = {}
+    for path in folder.glob("ready.*"):
+        number = path.name.partition(".")[2]
+        if number.isdecimal() and is_alive(int(number)):
+            ranks[int(number)] = str(read_object(path.read_text()).get("rank") or "")
+    if not is_alive(pid) and not ranks:
+        return None
+    return Job(
+        folder,
+        pid,
+        tuple(str(word) for word in content["command"]),
+        Path(str(content["records"])),
+        int(content["started_utc_s"]),
+        ranks,
+    )
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process exists and has not ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[:1] not in (["Z"], ["X"])
+
+
+def find_job(text: str) -> tuple[Job, int | None]:
+    """Return the job that a text names, and the process if it names one of a job.
+
+    Args:
+        text: Number of a process of the job or of its ``dlprof``, or a part of its command; empty
+            if there is only one job.
+
+    Raises:
+        UsageError: No job is meant, or several.
+    """
+    jobs = list_jobs()
+    if text.isdecimal():
+        pid = int(text)
+        for job in jobs:
+            if pid == job.pid or pid in job.ranks:
+                return job, (pid if pid in job.ranks else None)
+        raise UsageError(
+            f"Process {pid} does not stand by.",
+            hint="Start the job with dlprof --standby; dlprof record --list names those that do.",
+        )
+    found = [job for job in jobs if text in job.name]
+    if len(found) == 1:
+        return found[0], None
+    if not found:
+        raise UsageError(
+            f"No job whose command contains '{text}' stands by." if text else "No job stands by.",
+            hint="Start it with dlprof --standby python train.py.",
+        )
+    listed = "\n".join(f"{job.pid}: {job.name}" for job in found)
+    raise UsageError("Several jobs stand by.", hint=f"Name one by its number:\n{listed}")
+
+
+def request_window(
+    job: Job,
+    target: Path,
+    *,
+    steps: int,
+    pid: int | None = None,
+    all_ranks: bool = False,
+    answer_s: float = ANSWER_S,
+    on_begin: Callable[[int], object] = lambda processes: None,
+) -> Window:
+    """Let the processes of a job record some steps, and wait for them.
+
+    Args:
+        job: The job.
+        target: An empty folder for the records and step times.
+        steps: Steps of the window.
+        pid: The process; None for the first rank, or all.
+        all_ranks: Whether all processes record.
+        answer_s: How long to wait for a step to end. Unit: s.
+        on_begin: Called with the number of processes once they have seen the request.
+
+    Raises:
+        CollectorError: They did not answer, or recorded nothing.
+        UsageError: Somebody else records the job now, or it has no steps yet.
+    """
+    pids = _chosen(job, pid, all_ranks=all_ranks)
+    content: dict[str, Any] = {"steps": steps, "pids": None if all_ranks else pids}
+    with _request(job, content) as name:
+        _wait_for_steps(job, name, pids, answer_s)
+        on_begin(len(pids))
+        problems = _wait_for_end(job, name, pids, answer_s)
+        ended = tuple(number for number in pids if not is_alive(number))
+        for number in pids:
+            _take(job, number, target)
+    if not any(target.glob("*.records")):
+        raise CollectorError(
+            "Nothing was recorded: " + (problems[0] if problems else "the job has ended") + "."
+        )
+    return Window(target, tuple(pids), ended)
+
+
+def _chosen(job: Job, pid: int | None, *, all_ranks: bool) -> list[int]:
+    if not job.ranks:
+        raise UsageError(
+            "The job has not ended a step of a PyTorch loop yet.",
+            hint="Try again when its training runs. Only PyTorch loops can be recorded so.",
+        )
+    by_rank = sorted(job.ranks, key=lambda number: (_rank(job.ranks[number]), number))
+    if all_ranks:
+        return by_rank
+    return [pid if pid is not None else by_rank[0]]
+
+
+def _rank(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+@contextmanager
+def _request(job: Job, content: dict[str, Any]) -> Iterator[str]:
+    """Make a request, and withdraw it at the end."""
+    name = secrets.token_hex(6)
+    path = job.folder / REQUEST
+    with suppress(OSError, ValueError, TypeError):
+        if not is_alive(int(read_object(path.read_text())["by"])):
+            path.unlink()  # Of a dlprof record that was killed.
+    part = job.folder / f"request.{name}.part"
+    _write(part, {"id": name, "by": os.getpid(), **content})
+    try:
+        path.hardlink_to(part)
+    except FileExistsError:
+        raise UsageError(
+            "Somebody records this job already.", hint="Try again when that window has ended."
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    try:
+        yield name
+    finally:
+        path.unlink(missing_ok=True)
+        for left in job.folder.glob(f"*.{name}.*"):
+            left.unlink(missing_ok=True)
+
+
+def _wait_for_steps(job: Job, name: str, pids: Sequence[int], answer_s: float) -> None:
+    """Wait until each process has seen the request, which it does where a step ends."""
+    deadline = time.monotonic() + answer_s
+    while True:
+        waiting = [
+            number
+            for number in pids
+            if not (job.folder / f"seen.{name}.{number}").exists() and is_alive(number)
+        ]
+        if not waiting:
+            break
+        if time.monotonic() > deadline:
+            listed = ", ".join(map(str, waiting))
+            raise CollectorError(
+                f"No step of process {listed} has ended for {answer_s:.0f} s; nothing was recorded.",
+                hint="It may be in an evaluation, a checkpoint or a very long step: try again, or "
+                "wait longer with --limit.",
+            )
+        time.sleep(_POLL_S)
+    if not any(map(is_alive, pids)):
+        raise CollectorError("The job has ended; nothing was recorded.")
+
+
+def _wait_for_end(job: Job, name: str, pids: Sequence[int], answer_s: float) -> list[str]:
+    """Wait until the window of each process is complete; returns what went wrong."""
+    problems = []
+    waiting = set(pids)
+    progress, deadline = 0, time.monotonic() + answer_s
+    while waiting:
+        for number in list(waiting):
+            done = job.folder / f"done.{name}.{number}"
+            if done.exists():
+                waiting.discard(number)
+                with suppress(OSError, ValueError):
+                    problems += filter(None, [str(read_object(done.read_text())["problem"])])
+            elif not is_alive(number):
+                waiting.discard(number)
+        size = sum(path.stat().st_size for path in _records(job, pids))
+        if size != progress:  # A window of long steps writes as it goes.
+            progress, deadline = size, time.monotonic() + answer_s
+        if waiting and time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_S)
+    return problems + [_failure(path) for path in sorted(job.records.glob("problem.*"))]
+
+
+def _records(job: Job, pids: Sequence[int]) -> list[Path]:
+    return [path for pid in pids for path in sorted(job.records.glob(f"{pid}-*.records"))]
+
+
+def _failure(path: Path) -> str:
+    """Say what a message of the collector means, and remove it: the next window begins anew."""
+    number = path.name.rpartition(".")[2]
+    path.unlink(missing_ok=True)
+    reason = os.strerror(int(number)) if number.isdecimal() else "unknown"
+    return f"the records could not be written ({reason})"
+
+
+def _take(job: Job, pid: int, target: Path) -> None:
+    """Move the records of a process, and copy its step times."""
+    for path in _records(job, [pid])[-1:]:
+        shutil.move(path, target / path.name)
+    for path in _records(job, [pid]):
+        path.unlink(missing_ok=True)  # Of windows that nobody waited for.
+    with suppress(OSError):
+        shutil.copyfile(job.folder / f"steps.{pid}.json", target / f"steps.{pid}.json")
+
+
+def read_minutes(job: Job) -> dict[int, list[dict[str, Any]]]:
+    """Return what the processes noted of their steps, a line a minute, by process."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for pid in job.ranks:
+        lines: list[dict[str, Any]] = []
+        for suffix in ("older", "jsonl"):
+            with suppress(OSError):
+                text = (job.folder / f"minutes.{pid}.{suffix}").read_text(errors="replace")
+                for line in text.splitlines():
+                    with suppress(ValueError):
+                        lines.append(read_object(line))
+        found[pid] = lines
+    return found
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
+def to_document(job: Job) -> dict[str, Any]:
+    """Return a job as plain data."""
+    document = asdict(job)
+    document.update(folder=str(job.folder), records=str(job.records), command=list(job.command))
+    return document

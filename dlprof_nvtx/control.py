@@ -186,8 +186,8 @@ def leave_window() -> None:
     STATE.is_held = True
     PATCHES.take_out()
     loop = WINDOWS.current
-    is_timed = loop is None or loop.clock != "optimizer"
-    if not is_timed and (STANDBY.is_active or not loop.has_bare):
+    is_training = loop is not None and loop.clock == "optimizer"
+    if loop is not None and is_training and (STANDBY.is_active or not loop.has_bare):
         CALLS.take_out()
 
 

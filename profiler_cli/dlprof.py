@@ -49,6 +49,7 @@ SUBCOMMANDS: Final = {
     "mcp": "profiler_cli.commands.mcp:run_mcp",
     "memory": "profiler_cli.commands.memory:run_memory",
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
+    "record": "profiler_cli.commands.record:run_record",
     "scrub": "profiler_cli.commands.scrub:run_scrub",
     "show": "profiler_cli.commands.show:run_show",
     "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
@@ -123,10 +124,7 @@ def _run(words: Sequence[str]) -> int:
             run_list(local, console)
         return EXIT_DONE
     if not options.database:
-        # The engine is loaded while the application runs, in a thread that blocks signals.
-        from profiler_cli.capture.capture import run_capture  # noqa: PLC0415
-
-        return run_capture(options, ("dlprof", *words), console)
+        return _run_application(options, ("dlprof", *words), console)
     # Loads the engine and its libraries, which --help and usage errors do not need.
     with gc_paused():
         from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
@@ -138,6 +136,17 @@ def _run(words: Sequence[str]) -> int:
             local, command if "://" in options.database else ("dlprof", *words), console
         )
     return EXIT_DONE
+
+
+def _run_application(options: Options, command: Sequence[str], console: Console) -> int:
+    if options.standby:
+        from profiler_cli.capture.standby import run_standby  # noqa: PLC0415
+
+        return run_standby(options, console)
+    # The engine is loaded while the application runs, in a thread that blocks signals.
+    from profiler_cli.capture.capture import run_capture  # noqa: PLC0415
+
+    return run_capture(options, command, console)
 
 
 def _local_words(words: Sequence[str], stack: ExitStack) -> list[str]:

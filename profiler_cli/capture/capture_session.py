@@ -108,6 +108,7 @@ class Collection:
     _deadline_s: float = 0.0  # Until when it is tried; 0: not yet.
 
     is_nsys: ClassVar[bool] = True
+    is_recording: ClassVar[bool] = True  # Whether the application is recorded as it runs.
 
     @property
     def session(self) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from aggregator.system.resources import gc_paused
 from profiler_cli.capture import processes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from profiler_cli.capture.capture_session import Collection, Ending
-    from profiler_cli.capture.gpu_samples import GpuMonitor
     from profiler_cli.console import Console
     from profiler_cli.options.declared import Options
 
@@ -53,6 +52,19 @@ _TAIL_BYTES: Final = 1 << 15
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Monitor(Protocol):
+    """What watches the GPUs while the application runs."""
+
+    def __enter__(self) -> object:
+        """Begin."""
+
+    def __exit__(self, *details: object) -> None:
+        """End."""
+
+    def started(self) -> None:
+        """Note that the application has been started."""
+
+
 @dataclass
 class Application:
     """The application of one run."""
@@ -63,7 +75,7 @@ class Application:
     base: Path  # Path of the result without extension.
     ending: Ending  # Gets how the run ended.
 
-    def run(self, command: Sequence[str], environment: Mapping[str, str], gpus: GpuMonitor) -> None:
+    def run(self, command: Sequence[str], environment: Mapping[str, str], gpus: Monitor) -> None:
         """Run the command to its end.
 
         Raises:
@@ -128,11 +140,12 @@ class Application:
                     engine.join()
                 return 128 - code if code < 0 else code
             now_s = time.monotonic()
-            if engine is None and now_s - start_s > LOAD_AFTER_S:
+            is_recording = self.collection.is_recording
+            if engine is None and is_recording and now_s - start_s > LOAD_AFTER_S:
                 engine = Thread(target=_load_engine)
                 engine.start()
             if asked_s is not None:
-                if not is_saved and now_s - asked_s > SAVE_AFTER_S:
+                if is_recording and not is_saved and now_s - asked_s > SAVE_AFTER_S:
                     # The application has more to do: what there is may be all that will be.
                     is_saved = True
                     if engine is not None:
@@ -143,7 +156,7 @@ class Application:
                 self._forward(shares_terminal=shares_terminal)
             elif not is_broken:
                 is_broken = not self._poll(process.pid)
-                if not is_warned and now_s - start_s > LONG_RUN_S:
+                if is_recording and not is_warned and now_s - start_s > LONG_RUN_S:
                     is_warned = True
                     self.console.message(
                         "Warning: profiling for more than 5 minutes; files become large and "
@@ -170,9 +183,8 @@ class Application:
         is_ctrl_c = number == signal.SIGINT
         cause = "Interrupted" if is_ctrl_c else signal.Signals(number).name
         again = "press Ctrl-C again to quit" if is_ctrl_c else "a second signal ends dlprof"
-        self.console.message(
-            f"{cause}: stopping the application and aggregating the captured data; {again}"
-        )
+        aim = " and aggregating the captured data" if self.collection.is_recording else ""
+        self.console.message(f"{cause}: stopping the application{aim}; {again}")
         if not is_ctrl_c:
             self._send(self.ending.pid, number)
         elif not shares_terminal:

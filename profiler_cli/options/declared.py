@@ -13,10 +13,12 @@ from profiler_cli.options.values import (
     Tokens,
     any_text,
     count_or_all,
+    duration,
     list_of_words,
     milliseconds,
     one_of,
     seconds,
+    slower_steps,
     whole_number,
 )
 from profiler_cli.reports.declared import REPORTS
@@ -66,6 +68,11 @@ class Options:
     bare_steps: int | None = None  # Steps timed before profiling; None for as many as suit.
     profile_steps: str = ""  # Steps of each loop that are recorded: a number, or all.
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
+    standby: bool = False  # Whether nothing is recorded until ``dlprof record`` asks for it.
+    every: float | None = None  # Time between windows of a job that stands by. Unit: s.
+    when: str = ""  # When such a job records a window: ``step>1.1x``.
+    keep: int = 20  # Windows of such a job that are kept whole.
+    disk_gb: float = 10.0  # What they may take.
     key_node: str = ""
     phase: str = ""
     list_key_nodes: bool = False
@@ -258,6 +265,41 @@ CAPTURE: Final = (
         "alignment. low: ranges in one step, without shapes, and no CUDA events. high: ranges in "
         "all steps, and context switches.",
         "normal",
+    ),
+    Option(
+        "standby",
+        ("--standby",),
+        BOOLEAN,
+        "Record nothing until dlprof record asks for some steps, and then leave the process again. "
+        "DLPROF_STANDBY=1 in the environment has the same effect.",
+        "false",
+    ),
+    Option(
+        "every",
+        ("--every",),
+        duration(),
+        "With --standby: record a window every so often, such as 30m or 1h.",
+    ),
+    Option(
+        "when",
+        ("--when",),
+        slower_steps(),
+        "With --standby: record a window when two minutes in sequence have steps longer than those "
+        "before by this factor, as in 'step>1.1x'.",
+    ),
+    Option(
+        "keep",
+        ("--keep",),
+        whole_number(at_least=1),
+        "With --every or --when: keep the last N windows whole; of older ones only summaries.",
+        "20",
+    ),
+    Option(
+        "disk_gb",
+        ("--disk_gb",),
+        seconds(above_zero=True),
+        "With --every or --when: room that whole windows may take. Unit: GB.",
+        "10",
     ),
 )
 

@@ -24,6 +24,8 @@ from aggregator.sources.formats import PROFILE_SUFFIXES
 from profiler_cli.options.declared import CAPTURE, GROUPS, OPTIONS, RETIRED, Option, Options
 from profiler_cli.options.values import BOOLEAN, BOOLEANS, did_you_mean
 
+STANDBY_VARIABLE: Final = "DLPROF_STANDBY"
+"""Set to 1: as ``--standby``."""
 LIST_END: Final = "--"
 # Words that may be in a list that ends with ``--``. Most words of an application contain others,
 # such as a dot, slash or dash, so ``--reports all python train.py -- x`` is parsed correctly.
@@ -37,6 +39,7 @@ USAGE: Final = """\
 usage: dlprof [switches] --database=FILE
        dlprof [switches] application [application arguments]
        dlprof advise|compare|doctor|export|history|mcp|memory ...
+       dlprof pyprof|record|scrub|show|stragglers|summarize|trial|whatif ...
        dlprof pyprof|scrub|show|stragglers|summarize|trial|whatif ...
 
 Writes a DLProf database and reports from the file of --database (an Nsight Systems
@@ -197,11 +200,30 @@ def check_request(options: Options) -> None:
             "Nothing to profile: no application and no --database was given.",
             hint="Example: dlprof python train.py. See dlprof --help.",
         )
+    _check_standby(options)
     first = options.application[0]
     if first.endswith((*PROFILE_SUFFIXES, ".gz")) and Path(first).is_file():
         raise UsageError(
             f"'{first}' is a file, not an application.",
             hint=f"Aggregate it with: dlprof --database={shlex.quote(first)}",
+        )
+
+
+def stands_by(options: Options) -> bool:
+    """Return whether the application is recorded only when somebody asks."""
+    return options.standby or os.environ.get(STANDBY_VARIABLE) == "1"
+
+
+def _check_standby(options: Options) -> None:
+    if not stands_by(options):
+        if options.every or options.when:
+            raise UsageError("--every and --when need --standby.")
+        return
+    if options.delay or options.duration or options.nsys_profile_range or options.memory:
+        raise UsageError(
+            "--standby records when it is asked, so --delay, --duration, --memory and "
+            "--nsys_profile_range have no place.",
+            hint="Leave them out, or leave out --standby.",
         )
 
 
@@ -219,6 +241,7 @@ def named_by_environment(options: Options) -> Options:
         output_path=Path(_filled(str(options.output_path), "--output_path")),
         nsys_base_name=_filled(options.nsys_base_name, "--nsys_base_name"),
         profile_name=_filled(options.profile_name, "--profile_name"),
+        standby=stands_by(options),
     )
 
 

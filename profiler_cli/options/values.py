@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar
@@ -11,6 +12,10 @@ from typing import ClassVar, Final, TypeVar
 from aggregator.errors import UnknownReportError
 
 BOOLEANS: Mapping[str, bool] = {"true": True, "True": True, "false": False, "False": False}
+SLOWER: Final = re.compile(r"step>(\d+(?:\.\d+)?)x")
+"""A condition on the steps of a job: longer than before by a factor."""
+LEAST_DURATION_S: Final = 10.0
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
 _Value = TypeVar("_Value")
 
 
@@ -101,6 +106,26 @@ def seconds(*, above_zero: bool = False) -> Kind:
 
     limit = "above 0" if above_zero else "of at least 0"
     return Kind("SECONDS", f"a number of seconds {limit}", parse)
+
+
+def duration() -> Kind:
+    """A time of at least 10 s with its unit, as in ``90s``, ``30m`` or ``1h``; kept in seconds."""
+
+    def parse(text: str) -> float:
+        time = float(text[:-1]) * _UNITS_S.get(text[-1:], math.nan)
+        return _checked(time, math.isfinite(time) and time >= LEAST_DURATION_S)
+
+    return Kind("TIME", "a time of at least 10s, as in 90s, 30m or 1h", parse)
+
+
+def slower_steps() -> Kind:
+    """A condition ``step>FACTORx``; kept as text."""
+
+    def parse(text: str) -> str:
+        match = SLOWER.fullmatch(text.replace(" ", ""))
+        return _checked(text, match is not None and 1 < float(match[1]) < math.inf)
+
+    return Kind("CONDITION", "step>FACTORx with a factor above 1, as in 'step>1.1x'", parse)
 
 
 def milliseconds() -> Kind:

@@ -247,7 +247,8 @@ def _wait_for_steps(job: Job, name: str, pids: Sequence[int], answer_s: float) -
         if time.monotonic() > deadline:
             listed = ", ".join(map(str, waiting))
             raise CollectorError(
-                f"No step of process {listed} has ended for {answer_s:.0f} s; nothing was recorded.",
+                f"No step of process {listed} has ended for {answer_s:.0f} s, so nothing was "
+                "recorded.",
                 hint="It may be in an evaluation, a checkpoint or a very long step: try again, or "
                 "wait longer with --limit.",
             )
@@ -258,7 +259,7 @@ def _wait_for_steps(job: Job, name: str, pids: Sequence[int], answer_s: float) -
 
 def _wait_for_end(job: Job, name: str, pids: Sequence[int], answer_s: float) -> list[str]:
     """Wait until the window of each process is complete; returns what went wrong."""
-    problems = []
+    problems: list[str] = []
     waiting = set(pids)
     progress, deadline = 0, time.monotonic() + answer_s
     while waiting:
@@ -267,7 +268,8 @@ def _wait_for_end(job: Job, name: str, pids: Sequence[int], answer_s: float) -> 
             if done.exists():
                 waiting.discard(number)
                 with suppress(OSError, ValueError):
-                    problems += filter(None, [str(read_object(done.read_text())["problem"])])
+                    problem = str(read_object(done.read_text())["problem"])
+                    problems += [problem] if problem else []
             elif not is_alive(number):
                 waiting.discard(number)
         size = sum(path.stat().st_size for path in _records(job, pids))

@@ -1,0 +1,206 @@
+"""``dlprof --standby``: run the application at its own speed, and record it only when asked.
+
+``dlprof record`` asks, or this process does: by the clock, or when the steps become slower.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from aggregator.sources.collector.standing_by import list_jobs, make_job, read_minutes
+from profiler_cli.capture import processes, raw_records
+from profiler_cli.capture.capture_session import FOLDER_VARIABLE, Ending
+from profiler_cli.capture.cupti_collector import OwnCollection
+from profiler_cli.capture.nsight import Nsys, free_base
+from profiler_cli.capture.recorder import CUPTI, choose_recorder
+from profiler_cli.capture.running import Application
+from profiler_cli.options.parser import STANDBY_VARIABLE
+from profiler_cli.options.values import SLOWER
+from profiler_cli.outputs import output_folder
+
+if TYPE_CHECKING:
+    from profiler_cli.console import Console
+    from profiler_cli.options.declared import Options
+
+FILES_VARIABLE: Final = "DLPROF_COLLECT_FILES"
+LEAST_LINES: Final = 3
+"""Minutes before a step can be called slow: the level of the steps until then."""
+SLOW_LINES: Final = 2
+"""Minutes in sequence that have to be slow."""
+_LOOK_S: Final = 5.0
+
+
+def slow_ratio(text: str) -> float | None:
+    """Return the factor of ``step>1.1x``; None if there is no condition."""
+    match = SLOWER.fullmatch(text.replace(" ", ""))
+    return float(match[1]) if match is not None else None
+
+
+def has_slowed(lines: Sequence[Mapping[str, Any]], ratio: float, since_utc_s: float) -> bool:
+    """Return whether the last minutes of a process are slower than those before.
+
+    Args:
+        lines: What the process noted, a line a minute.
+        ratio: Slower than the level before by this factor.
+        since_utc_s: When the level was looked at last; earlier lines do not count.
+    """
+    loops: dict[str, int] = {}
+    for line in lines:
+        loops[str(line["loop"])] = loops.get(str(line["loop"]), 0) + int(line["steps"])
+    if not loops:
+        return False
+    most = max(loops, key=lambda name: loops[name])
+    medians = [
+        int(line["median_ns"])
+        for line in lines
+        if line["loop"] == most and float(line["utc_s"]) > since_utc_s
+    ]
+    if len(medians) < LEAST_LINES + SLOW_LINES:
+        return False
+    level = statistics.median(medians[:-SLOW_LINES])
+    return all(median > ratio * level for median in medians[-SLOW_LINES:])
+
+
+class _NoMonitor:
+    """Watches no GPU: a job may stand by for weeks."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        pass
+
+    def started(self) -> None:
+        """Note nothing."""
+
+
+@dataclass
+class StandbyCollection(OwnCollection):
+    """The collector in a job that stands by."""
+
+    every_s: float | None = None
+    ratio: float | None = None  # Of ``--when``.
+    arguments: tuple[str, ...] = ()  # Of the ``dlprof record`` that is started here.
+    console: Console | None = None
+    windows: int = 0
+    _next_s: float = 0.0  # When a window is due by the clock.
+    _since_utc_s: float = 0.0
+    _looked_s: float = 0.0
+    _asked: subprocess.Popen[bytes] | None = field(default=None)
+
+    is_recording: ClassVar[bool] = False
+
+    def environment(self, before: Mapping[str, str], options: Options) -> dict[str, str]:
+        """Return the environment of the application, whose processes stand by."""
+        result = super().environment(before, options)
+        self._next_s = time.monotonic() + (self.every_s or math.inf)
+        return {
+            **result,
+            STANDBY_VARIABLE: "1",
+            FILES_VARIABLE: "1",
+            FOLDER_VARIABLE: str(self.folder),
+        }
+
+    def poll(self, pid: int) -> None:
+        """Record a window if it is time."""
+        now_s = time.monotonic()
+        if self._asked is not None:
+            if self._asked.poll() is None:
+                return
+            self.windows += self._asked.returncode == 0
+            self._asked = None
+        if now_s >= self._next_s:
+            self._next_s = now_s + (self.every_s or math.inf)
+            self._record("by the clock")
+        elif self.ratio is not None and now_s - self._looked_s >= _LOOK_S:
+            self._looked_s = now_s
+            self._look(self.ratio)
+
+    def _look(self, ratio: float) -> None:
+        for job in list_jobs():
+            if job.folder != self.folder:
+                continue
+            if any(
+                has_slowed(lines, ratio, self._since_utc_s) for lines in read_minutes(job).values()
+            ):
+                self._since_utc_s = time.time()
+                self._record(f"steps are more than {ratio:g} times as long as before")
+
+    def _record(self, why: str) -> None:
+        if self.console is not None:
+            self.console.message(f"Recording a window: {why}")
+        main = "import sys; from profiler_cli.dlprof import main; sys.exit(main())"
+        self._asked = subprocess.Popen(
+            [sys.executable, "-c", main, "record", *self.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def stop(self) -> None:
+        """Do nothing: the processes record only what was asked for."""
+
+    def kept(self) -> str:
+        """Return nothing: each window is a profile already."""
+        return ""
+
+    def __exit__(self, *details: object) -> None:
+        super().__exit__(*details)
+        raw_records.remove(self.records)
+
+
+def run_standby(options: Options, console: Console) -> int:
+    """Run the application, which stands by, to its end; returns its exit code.
+
+    Raises:
+        UsageError: The application cannot be started.
+        ToolError: dlprof's own collector does not work here.
+    """
+    processes.check_application(options.application)
+    recorder = choose_recorder(replace(options, collector=CUPTI))
+    with output_folder(options.output_path):
+        raw_records.report_left(options.output_path, console)
+        base = free_base(options)
+        records = raw_records.make_folder(base, None)
+        folder = make_job(options.application, records)
+        collection = StandbyCollection(
+            Nsys(Path(), ()),
+            folder=folder,
+            is_started=False,
+            library=recorder.library,
+            records=records,
+            cupti=recorder.cupti,
+            every_s=options.every,
+            ratio=slow_ratio(options.when),
+            arguments=_arguments(options),
+            console=console,
+        )
+        ending = Ending()
+        with collection:
+            console.message(
+                "Standing by: nothing is recorded until dlprof record asks for it "
+                f"(dlprof record {os.getpid()})"
+            )
+            environment = collection.environment(
+                processes.application_environment(options), options
+            )
+            application = Application(options, console, collection, base, ending)
+            application.run(list(options.application), environment, _NoMonitor())
+    console.message(f"The application {ending.words}; nothing stands by any more")
+    return ending.exit_code
+
+
+def _arguments(options: Options) -> tuple[str, ...]:
+    """Return the arguments of ``dlprof record`` for a window of this job."""
+    steps = options.profile_steps if options.profile_steps.isdecimal() else ""
+    found = [str(os.getpid()), f"--output_path={options.output_path.absolute()}", "--all-ranks"]
+    found += [f"--steps={steps}"] if steps else []
+    return (*found, f"--keep={options.keep}", f"--disk_gb={options.disk_gb:g}")

@@ -1,0 +1,207 @@
+"""``dlprof record``: record some steps of a job that stands by, and show them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aggregator.compare.summary import SUFFIX as SUMMARY_SUFFIX
+from aggregator.errors import CollectorError
+from aggregator.sources.collector.standing_by import (
+    ANSWER_S,
+    find_job,
+    list_jobs,
+    request_window,
+    to_document,
+)
+from aggregator.system.plain_text import escape_control_characters
+from profiler_cli.capture import raw_records
+from profiler_cli.capture.nsight import EXPORT_SUFFIX
+from profiler_cli.capture.step_times import read_steps, write_steps
+from profiler_cli.console import EXIT_DONE, Console, Verbosity
+from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.options.values import whole_number
+from profiler_cli.outputs import display, output_folder
+
+if TYPE_CHECKING:
+    from aggregator.sources.collector.standing_by import Window
+
+STEPS: Final = 40
+STEM: Final = "window-"
+"""Begin of the names of the databases; the time of the request follows."""
+
+
+def run_record(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``record`` and return its exit code.
+
+    Raises:
+        DlprofError: No job is meant, or it recorded nothing.
+    """
+    options = _parser().parse_args(list(words))
+    if options.list:
+        _print_jobs(options.format)
+        return EXIT_DONE
+    job, pid = find_job(options.job)
+    console = Console(Verbosity.NORMAL)
+    with output_folder(options.output_path):
+        base = options.output_path / (STEM + time.strftime("%Y%m%d-%H%M%S"))
+        database = base.with_name(base.name + ".sqlite")
+        records = raw_records.make_folder(base, None)
+        try:
+            window = request_window(
+                job,
+                records,
+                steps=options.steps,
+                pid=pid,
+                all_ranks=options.all_ranks,
+                answer_s=options.limit,
+                on_begin=lambda count: console.message(_begun(job.name, count, options.steps)),
+            )
+            export = _export(records, base, window, console)
+        finally:
+            raw_records.remove(records)
+        try:
+            _import(export, database, words, console)
+        finally:
+            if not options.keep_export:
+                export.unlink(missing_ok=True)
+        _make_room(options.output_path, options.keep, options.disk_gb, console)
+    from profiler_cli.commands.show import run_show  # noqa: PLC0415 - after the window
+
+    return run_show([str(database), f"--format={options.format}"])
+
+
+def _begun(name: str, count: int, steps: int) -> str:
+    who = "1 process" if count == 1 else f"{count} processes"
+    return f"Recording {steps} steps of {who} of {escape_control_characters(name)}"
+
+
+def _export(records: Path, base: Path, window: Window, console: Console) -> Path:
+    """Write the export of a window."""
+    export = base.with_name(f"{base.name}.export{EXPORT_SUFFIX}")
+    for pid in window.ended:
+        console.message(f"Warning: process {pid} ended before the window was complete")
+    if not raw_records.write_export(records, export):
+        export.unlink(missing_ok=True)
+        raise CollectorError(
+            "The window has no work of the GPU.", hint="Did the job use it in these steps?"
+        )
+    if problem := write_steps(export, read_steps(records), "", "asked"):
+        console.message(f"Warning: the times of the steps could not be recorded: {problem}")
+    return export
+
+
+def _import(export: Path, database: Path, words: Sequence[str], console: Console) -> None:
+    from aggregator.options import ImportOptions  # noqa: PLC0415 - loads the engine
+    from aggregator.pipeline import import_profile  # noqa: PLC0415
+    from aggregator.system.progress import NullProgress  # noqa: PLC0415
+
+    wanted = ImportOptions(
+        source=export, database=database, original_command=("dlprof", "record", *words)
+    )
+    for warning in import_profile(wanted, NullProgress()).warnings:
+        console.message(f"Warning: {warning.message}")
+    console.message(f"Wrote {display(database)}")
+
+
+def _make_room(folder: Path, keep: int, disk_gb: float, console: Console) -> None:
+    """Replace the oldest windows by summaries where there are too many, or they are too large."""
+    from profiler_cli.commands.export import run_export  # noqa: PLC0415 - rare
+
+    windows = folder.glob(f"{STEM}*.sqlite")
+    found = sorted((path for path in windows if ".export" not in path.name), reverse=True)
+    size = 0
+    for number, path in enumerate(found):
+        size += path.stat().st_size
+        if number == 0 or (number < keep and size <= disk_gb * 1e9):
+            continue
+        summary = path.with_suffix(SUMMARY_SUFFIX)
+        with suppress(OSError):
+            run_export([str(path), "--format=summary", f"--output={summary}", "--force"])
+            path.unlink()
+            console.message(f"Replaced {display(path)} by its summary")
+
+
+def _print_jobs(output: str) -> None:
+    jobs = list_jobs()
+    if output == "json":
+        print(json.dumps([to_document(job) for job in jobs], indent=2))
+        return
+    if not jobs:
+        print("No job of this user stands by on this machine.")
+    for job in jobs:
+        pids = ", ".join(map(str, sorted(job.ranks))) or "no step yet"
+        print(
+            escape_control_characters(f"{job.pid}: {shlex.join(job.command)} (processes: {pids})")
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof record",
+        description=(
+            "Record some steps of a job that was started with dlprof --standby, make a profile of "
+            "them, and show it. The job goes on at its own speed afterwards."
+        ),
+        epilog="Exit codes: 0 done; 2 no such job, or somebody records it; 3 nothing was recorded.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "job",
+        metavar="JOB",
+        nargs="?",
+        default="",
+        help="number of one of its processes, or a part of its command (default: the only job)",
+    )
+    parser.add_argument("--list", action="store_true", help="list the jobs that stand by")
+    parser.add_argument(
+        "--steps",
+        type=whole_number(at_least=1).parse,
+        default=STEPS,
+        metavar="N",
+        help=f"steps to record (default: {STEPS})",
+    )
+    parser.add_argument(
+        "--all-ranks",
+        action="store_true",
+        help="record the same steps of all processes (default: of the first rank)",
+    )
+    parser.add_argument(
+        "--output_path",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="folder of the profile (default: .)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=ANSWER_S,
+        metavar="SECONDS",
+        help=f"how long to wait for the end of a step (default: {ANSWER_S:.0f})",
+    )
+    parser.add_argument(
+        "--keep",
+        type=whole_number(at_least=1).parse,
+        default=1_000_000,
+        metavar="N",
+        help="keep the last N windows whole; of older ones only summaries (default: all)",
+    )
+    parser.add_argument(
+        "--disk_gb",
+        type=float,
+        default=float("inf"),
+        metavar="GB",
+        help="the same when the windows take more than this (default: no limit)",
+    )
+    parser.add_argument("--keep_export", action="store_true", help="keep the export as well")
+    parser.add_argument(
+        "--format", choices=("text", "json", "markdown"), default="text", help="(default: text)"
+    )
+    return parser

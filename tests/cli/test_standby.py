@@ -1,0 +1,212 @@
+"""``dlprof --standby`` and ``dlprof record``, with stand-ins for CUDA and NVTX."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from profiler_cli.capture.standby import has_slowed
+from tests.cli.forking import Forks
+from tests.cli.test_own_collector import CUDA, Bench, cache  # noqa: F401 - a fixture
+
+TRAINING = """
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fake.fake_init()
+while not os.path.exists("stop"):
+    while os.path.exists("pause"):
+        time.sleep(0.01)
+    time.sleep(0.005)
+    model(torch.zeros(2, 4)).sum().backward()
+    fake.fake_launch(b"kernel", 0)
+    fake.fake_launch(b"second", 0)
+    optimizer.step()
+    if os.path.exists("kill"):
+        os.kill(os.getpid(), 9)
+"""
+LIMIT_S = 120
+MAIN = "import sys; from profiler_cli.dlprof import main; sys.exit(main())"
+
+
+def wait_for(is_true: Callable[[], object]) -> None:
+    """Wait for a condition; a loaded machine may need long."""
+    deadline = time.monotonic() + LIMIT_S
+    while not is_true():
+        assert time.monotonic() < deadline, "it does not become true"
+        time.sleep(0.02)
+
+
+class Job:
+    """A training that stands by, in the folder of a bench."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.folder = bench, bench.folder
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+        bench.environment["TMPDIR"] = str(self.temporary)
+        (self.folder / "train.py").write_text(CUDA + TRAINING)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", MAIN, "--standby", sys.executable, "train.py"],
+            cwd=self.folder,
+            env=bench.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        wait_for(self.ready)
+
+    def ready(self) -> list[Path]:
+        assert self.process.poll() is None, self.process.communicate()[0]
+        return list(self.temporary.glob("dlprof-standby-*/ready.*[0-9]"))
+
+    @property
+    def pid(self) -> int:
+        return int(self.ready()[0].suffix[1:])
+
+    def record(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.bench.start("record", *words)
+
+    def end(self) -> tuple[int, str]:
+        (self.folder / "stop").touch()
+        output, _ = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode, output
+
+
+@pytest.fixture
+def job(tmp_path: Path, cache: Path, forks: Forks) -> Iterator[Job]:  # noqa: F811 - the fixture
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    found = Job(Bench(tmp_path, cache, forks))
+    yield found
+    if found.process.poll() is None:
+        found.end()
+
+
+def _kernels(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("SELECT count(*) FROM kernels").fetchone()[0])
+
+
+def test_each_window_has_the_steps_that_were_asked_for(job: Job) -> None:
+    for number, steps in enumerate((12, 7)):
+        done = job.record(f"--steps={steps}", f"--output_path=out{number}", "--keep_export")
+        assert done.returncode == 0, done.stderr
+        export, database = sorted((job.folder / f"out{number}").iterdir())
+        assert _kernels(database) == 2 * steps
+        times = "SELECT count(*), min(hostNs) FROM DLPROF_STEP_TIMES WHERE phase = 'bare'"
+        ((count, shortest_ns),) = job.bench.rows(times, str(export))
+        assert 1 <= count <= 200
+        assert shortest_ns > 5_000_000  # The sleep of a step.
+    code, output = job.end()
+    assert code == 0, output
+    # Nothing is left of a job that has ended, but its profiles.
+    assert list(job.temporary.iterdir()) == []
+    assert list(job.folder.glob("*.records*")) == []
+
+
+def test_a_job_is_found_by_process_and_command(job: Job) -> None:
+    listed = json.loads(job.record("--list", "--format=json").stdout)
+    assert [(one["pid"], list(one["ranks"])) for one in listed] == [
+        (job.process.pid, [str(job.pid)])
+    ]
+    for name in (str(job.pid), str(job.process.pid), "train.py"):
+        assert job.record(name, "--steps=3", f"--output_path=of-{name}").returncode == 0
+    done = job.record("other.py")
+    assert (done.returncode, "'other.py' stands by" in done.stderr) == (2, True)
+    done = job.record(str(os.getpid()))
+    assert (done.returncode, "does not stand by" in done.stderr) == (2, True)
+
+
+def test_a_job_that_does_not_answer_is_left_alone(job: Job) -> None:
+    (job.folder / "pause").touch()
+    done = job.record("--limit=0.3", "--output_path=out")
+    assert done.returncode == 3
+    assert "has ended for 0 s" in done.stderr or "No step" in done.stderr
+    assert not (job.folder / "out").exists()
+    (job.folder / "pause").unlink()
+    assert job.record("--steps=3", "--output_path=out").returncode == 0
+
+
+def test_a_second_request_is_refused_while_one_is_answered(job: Job) -> None:
+    (job.folder / "pause").touch()
+    words = [sys.executable, "-c", MAIN, "record", "--steps=3", "--output_path=first"]
+    first = subprocess.Popen(words, cwd=job.folder, env=job.bench.environment)
+    wait_for(lambda: list(job.temporary.glob("*/request.json")))
+    done = job.record("--output_path=second")
+    assert (done.returncode, "Somebody records" in done.stderr) == (2, True)
+    (job.folder / "pause").unlink()
+    assert first.wait(LIMIT_S) == 0
+
+
+def test_a_request_whose_dlprof_was_killed_is_replaced(job: Job) -> None:
+    (job.folder / "pause").touch()
+    words = [sys.executable, "-c", MAIN, "record", "--steps=3", "--output_path=first"]
+    first = subprocess.Popen(words, cwd=job.folder, env=job.bench.environment)
+    wait_for(lambda: list(job.temporary.glob("*/request.json")))
+    first.send_signal(signal.SIGKILL)
+    first.wait(LIMIT_S)
+    (job.folder / "pause").unlink()
+    assert job.record("--steps=3", "--output_path=second").returncode == 0
+    assert job.record("--steps=3", "--output_path=third").returncode == 0
+
+
+def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(job: Job) -> None:
+    words = [sys.executable, "-c", MAIN, "record", "--steps=100000", "--output_path=out"]
+    record = subprocess.Popen(
+        words, cwd=job.folder, env=job.bench.environment, stdout=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: list(job.temporary.glob("*/seen.*")))
+    wait_for(lambda: any(path.stat().st_size for path in job.folder.glob("*.records-*/*.records")))
+    (job.folder / "kill").touch()
+    output, _ = record.communicate(timeout=LIMIT_S)
+    # What CUPTI had not delivered died with the process.
+    if record.returncode == 0:
+        assert "ended before the window was complete" in output
+        assert list((job.folder / "out").glob("window-*.sqlite"))
+    else:
+        assert not (job.folder / "out").exists()
+    assert job.process.wait(LIMIT_S) == 137
+
+
+def test_standby_takes_no_other_time_of_recording(bench_folder: Bench) -> None:
+    for options in (["--delay=1"], ["--memory=true"], ["--nsys_profile_range=true"]):
+        done = bench_folder.start("--standby", *options, "true")
+        assert (done.returncode, "--standby" in done.stderr) == (2, True), options
+    done = bench_folder.start("--every=1h", "true")
+    assert (done.returncode, "need --standby" in done.stderr) == (2, True)
+    for option in ("--every=5", "--every=1s", "--when=step>0.9x", "--when=loss>2x"):
+        assert bench_folder.start("--standby", option, "true").returncode == 2, option
+
+
+@pytest.fixture
+def bench_folder(tmp_path: Path, cache: Path, forks: Forks) -> Bench:  # noqa: F811 - the fixture
+    return Bench(tmp_path, cache, forks)
+
+
+def _minutes(*medians_ms: float, loop: str = "SGD") -> list[dict[str, object]]:
+    return [
+        {"utc_s": 60 * number, "loop": loop, "steps": 100, "median_ns": round(ms * 1e6)}
+        for number, ms in enumerate(medians_ms, start=1)
+    ]
+
+
+def test_steps_have_slowed_after_two_slow_minutes() -> None:
+    assert not has_slowed(_minutes(10, 10, 10, 10, 12), 1.1, 0)
+    assert has_slowed(_minutes(10, 10, 10, 12, 12), 1.1, 0)
+    assert not has_slowed(_minutes(10, 10, 10, 12, 10.5), 1.1, 0)
+    # Minutes before the last window do not count.
+    assert not has_slowed(_minutes(10, 10, 10, 12, 12), 1.1, 120)
+    assert not has_slowed([], 1.1, 0)
+    other = _minutes(30, 30, loop="evaluation")
+    assert not has_slowed([*_minutes(10, 10, 10, 10, 10), *other], 1.1, 0)

@@ -84,10 +84,15 @@ class Job:
         return self.process.returncode, output
 
 
-@pytest.fixture
-def job(tmp_path: Path, cache: Path, forks: Forks) -> Iterator[Job]:  # noqa: F811 - the fixture
+@pytest.fixture(scope="module")
+def job(
+    tmp_path_factory: pytest.TempPathFactory,
+    cache: Path,  # noqa: F811 - the fixture
+    forks: Forks,
+) -> Iterator[Job]:
+    """A job that stands by; it is recorded again and again."""
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    found = Job(Bench(tmp_path, cache, forks))
+    found = Job(Bench(tmp_path_factory.mktemp("job"), cache, forks))
     yield found
     if found.process.poll() is None:
         found.end()
@@ -108,11 +113,9 @@ def test_each_window_has_the_steps_that_were_asked_for(job: Job) -> None:
         ((count, shortest_ns),) = job.bench.rows(times, str(export))
         assert 1 <= count <= 200
         assert shortest_ns > 5_000_000  # The sleep of a step.
-    code, output = job.end()
-    assert code == 0, output
-    # Nothing is left of a job that has ended, but its profiles.
-    assert list(job.temporary.iterdir()) == []
-    assert list(job.folder.glob("*.records*")) == []
+    # The records of a window are gone with it.
+    assert list(job.folder.glob("*.records-*/*.records")) == []
+    assert list(job.folder.glob("*/*.records*")) == []
 
 
 def test_a_job_is_found_by_process_and_command(job: Job) -> None:
@@ -130,12 +133,12 @@ def test_a_job_is_found_by_process_and_command(job: Job) -> None:
 
 def test_a_job_that_does_not_answer_is_left_alone(job: Job) -> None:
     (job.folder / "pause").touch()
-    done = job.record("--limit=0.3", "--output_path=out")
+    done = job.record("--limit=0.3", "--output_path=silent")
     assert done.returncode == 3
     assert "has ended for 0 s" in done.stderr or "No step" in done.stderr
-    assert not (job.folder / "out").exists()
+    assert not (job.folder / "silent").exists()
     (job.folder / "pause").unlink()
-    assert job.record("--steps=3", "--output_path=out").returncode == 0
+    assert job.record("--steps=3", "--output_path=silent").returncode == 0
 
 
 def test_a_second_request_is_refused_while_one_is_answered(job: Job) -> None:
@@ -161,7 +164,18 @@ def test_a_request_whose_dlprof_was_killed_is_replaced(job: Job) -> None:
     assert job.record("--steps=3", "--output_path=third").returncode == 0
 
 
-def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(job: Job) -> None:
+def test_nothing_of_a_job_that_has_ended_is_left(job: Job) -> None:
+    code, output = job.end()
+    assert code == 0, output
+    assert list(job.temporary.glob("dlprof-*")) == []
+    assert list(job.folder.glob("*.records*")) == []
+    done = job.record()
+    assert (done.returncode, "No job stands by" in done.stderr) == (2, True)
+
+
+def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(bench: Bench) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    job = Job(bench)
     words = [sys.executable, "-c", MAIN, "record", "--steps=100000", "--output_path=out"]
     record = subprocess.Popen(
         words, cwd=job.folder, env=job.bench.environment, stdout=subprocess.PIPE, text=True
@@ -179,18 +193,18 @@ def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(job: Job) -> 
     assert job.process.wait(LIMIT_S) == 137
 
 
-def test_standby_takes_no_other_time_of_recording(bench_folder: Bench) -> None:
+def test_standby_takes_no_other_time_of_recording(bench: Bench) -> None:
     for options in (["--delay=1"], ["--memory=true"], ["--nsys_profile_range=true"]):
-        done = bench_folder.start("--standby", *options, "true")
+        done = bench.start("--standby", *options, "true")
         assert (done.returncode, "--standby" in done.stderr) == (2, True), options
-    done = bench_folder.start("--every=1h", "true")
+    done = bench.start("--every=1h", "true")
     assert (done.returncode, "need --standby" in done.stderr) == (2, True)
     for option in ("--every=5", "--every=1s", "--when=step>0.9x", "--when=loss>2x"):
-        assert bench_folder.start("--standby", option, "true").returncode == 2, option
+        assert bench.start("--standby", option, "true").returncode == 2, option
 
 
 @pytest.fixture
-def bench_folder(tmp_path: Path, cache: Path, forks: Forks) -> Bench:  # noqa: F811 - the fixture
+def bench(tmp_path: Path, cache: Path, forks: Forks) -> Bench:  # noqa: F811 - the fixture
     return Bench(tmp_path, cache, forks)
 
 

@@ -37,12 +37,22 @@ def find_messages(profile: Profile, calls: Int32) -> Messages:
     """Sizes of the collectives, as far as they are recorded.
 
     Ranges must still have their times. The sizes of a range that launched several kernels are not
-    used.
+    used; a trace may have them at the kernels instead.
 
     Args:
         profile: The profile.
         calls: Row of the API call that launched each kernel; -1: none recorded.
     """
+    found = _of_ranges(profile, calls)
+    recorded = profile.message_bytes
+    rows = np.setdiff1d(np.flatnonzero(recorded >= 0), found.kernel)
+    kernel = np.concatenate([found.kernel, rows])
+    num_bytes = np.concatenate([found.num_bytes, recorded[rows].astype(np.int64)])
+    order = np.argsort(kernel, kind="stable")
+    return Messages(kernel[order], num_bytes[order])
+
+
+def _of_ranges(profile: Profile, calls: Int32) -> Messages:
     names = [code for code, text in enumerate(profile.range_names) if _RANGE.match(text)]
     if not names:
         return Messages()

@@ -326,6 +326,9 @@ class Profile:
     waits: Waits = field(default_factory=Waits)
     blocking_streams: BlockingStreams = field(default_factory=BlockingStreams)
     collective_calls: CollectiveCalls = field(default_factory=CollectiveCalls)
+    # What its rank puts into each kernel's collective; -1: none, or not recorded. Empty: the source
+    # does not record it. Unit: bytes.
+    message_bytes: Int64 = field(default_factory=empty_i64)
     # CUDA graphs that were recorded as a whole, without their kernels.
     graphs: DeviceWork = field(default_factory=DeviceWork)
     graph_nodes: GraphNodes = field(default_factory=GraphNodes)

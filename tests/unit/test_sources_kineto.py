@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aggregator.costs.messages import find_messages
 from aggregator.errors import (
     CorruptProfileError,
     NoGpuActivityError,
@@ -131,7 +132,32 @@ def test_points_in_time_and_asynchronous_events_are_counted_as_not_read(tmp_path
     events = [{"ph": phase, "cat": "request", "name": "r", "ts": 1000.5, "id": 1, "s": "t"}
               for phase in "ibestf"]  # fmt: skip
     found = _read(tmp_path, trace([*_events(), *events])).warnings
-    assert [(warning.code, warning.count) for warning in found] == [("UNUSED_EVENTS", 3)]
+    assert [(warning.code, warning.count) for warning in found] == [("UNUSED_EVENTS", 4)]
+
+
+def test_events_of_graphs_and_their_links_are_counted_as_not_read(tmp_path: Path) -> None:
+    """What PyTorch's newer backend writes of the nodes of a graph, and how they depend."""
+    nodes = [
+        _event(cat, "node", 1001, 1, correlation=0)
+        for cat in ("graph_event_node", "graph_host_node")
+    ]
+    links = [
+        {
+            "ph": phase,
+            "cat": "graph_dep",
+            "name": "dep",
+            "id": 1 << 40,
+            "pid": 0,
+            "tid": 7,
+            "ts": 1001,
+        }
+        for phase in "sf"
+    ]
+    profile = _read(tmp_path, trace([*_events(), *nodes, *links]))
+    messages = {warning.code: (warning.count, warning.message) for warning in profile.warnings}
+    count, message = messages["UNUSED_EVENTS"]
+    assert count == 2 + 1
+    assert "1 graph_host_node, 1 links graph_dep" in message
 
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
@@ -162,6 +188,23 @@ def test_kinds_of_copies_that_are_unknown_are_counted(tmp_path: Path) -> None:
     profile = _read(tmp_path, trace(events))
     assert profile.copies.copy_kind.tolist() == [-1]
     assert {w.code: w.count for w in profile.warnings}["ODD_VALUES"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "elements", "expected"),
+    [("BFloat16", 100, 200), ("Float8_e4m3fn", 100, 100), ("Double", 0, 0), ("Other", 100, -1)],
+)
+def test_kernels_of_collectives_have_the_bytes_of_their_messages(
+    tmp_path: Path, kind: str, elements: int, expected: int
+) -> None:
+    events = _events()
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    kernels[0]["args"] |= {"In msg nelems": elements, "dtype": kind}
+    profile = _read(tmp_path, trace(events))
+    assert profile.message_bytes.tolist() == [expected] + [-1] * (len(kernels) - 1)
+    found = find_messages(profile, np.zeros(len(kernels), dtype=np.int32))
+    assert found.num_bytes.tolist() == ([expected] if expected >= 0 else [])
+    assert found.kernel.tolist() == ([0] if expected >= 0 else [])
 
 
 def test_modules_and_stacks_are_ranges(tmp_path: Path) -> None:

@@ -15,7 +15,13 @@ import numpy as np
 from aggregator.kernels.names import demangle
 from aggregator.profile.arrays import Codes, concatenate_and_clear, narrow
 from aggregator.sources.kineto.arguments import Arguments, parameter_names
-from aggregator.sources.kineto.names import COPY_KINDS, MODULE_PREFIX, copy_name, thread_name
+from aggregator.sources.kineto.names import (
+    COPY_KINDS,
+    MODULE_PREFIX,
+    copy_name,
+    message_bytes,
+    thread_name,
+)
 from aggregator.sources.kineto.samples import CATEGORY, Samples, add_samples
 from aggregator.sources.kineto.trace_json import MEMORY_EVENT, Args, Event, TraceText, decode
 
@@ -52,6 +58,8 @@ _OF_THE_PROFILER: Final = frozenset(
     {MEMORY_EVENT.decode(), "Iteration Start: PyTorch Profiler", "Record Window End"}
 )
 """Points in time of the allocator, which are read elsewhere, and of the profiler itself."""
+_KNOWN_FLOWS: Final = frozenset({"ac2g", "async", "fwdbwd", "critical_path"})
+"""Arrows from calls to work and from forward to backward, which numbers in the events repeat."""
 _MAX_CALL: Final = (1 << 63) - 1
 _WRAPPER: Final = "autograd::engine::"
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
@@ -151,6 +159,8 @@ class _Reader:
                 self._events.thread_names[key] = max(known, name)
             elif event.ph == "C" and event.cat == CATEGORY:
                 counted.append(event)
+            elif event.ph == "s" and event.cat not in _KNOWN_FLOWS:
+                self._events.unused[f"links {event.cat}".rstrip()] += 1
             elif event.ph not in _LINKS and event.name not in _OF_THE_PROFILER:
                 self._events.unused[event.cat or event.name or "(none)"] += 1
         sampled = [event for event in counted if _is_possible(event.ts)]
@@ -323,6 +333,7 @@ def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
         "block": np.array(block, dtype=np.int32).reshape(-1, 3),
         "call": np.array([_call_number(event.args.call_id) for event in chosen], dtype=np.int64),
         "annotation": _annotations(events, chosen),
+        "message": _ints([message_bytes(e.args.message, e.args.message_type) for e in chosen]),
     }
 
 

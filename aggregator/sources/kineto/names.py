@@ -38,6 +38,17 @@ _TYPES: Final = {
     "c10::complex<double>": "complex128",
 }
 """PyTorch's names of C++ element types."""
+_MOST_ELEMENTS: Final = 1 << 50
+_MESSAGE_TYPES: Final = {
+    "Float": 4,
+    "Double": 8,
+    "Half": 2,
+    "BFloat16": 2,
+    "Long": 8,
+    "Int": 4,
+    "Short": 2,
+    **dict.fromkeys(("Char", "Byte", "Bool"), 1),
+}
 _QUOTED: Final = re.compile(r'"([^"]*)"')
 _THREAD: Final = re.compile(r"^thread -?\d+ \((.*)\)$")
 MODULE_PREFIX: Final = "nn.Module: "
@@ -71,6 +82,12 @@ def data_type(types: bytes) -> str:
 def element_type(name: object) -> str:
     """Return PyTorch's name of a C++ element type, or an empty text if it is none."""
     return _TYPES.get(name.removeprefix("const ").strip(), "") if isinstance(name, str) else ""
+
+
+def message_bytes(elements: int, kind: str) -> int:
+    """Bytes of a collective's message by PyTorch's name of its type; -1: not recorded."""
+    width = 1 if kind.startswith("Float8") else _MESSAGE_TYPES.get(kind, 0)
+    return elements * width if width and 0 <= elements <= _MOST_ELEMENTS else -1
 
 
 def thread_name(label: str) -> str:

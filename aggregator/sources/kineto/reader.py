@@ -144,6 +144,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         syncs=DeviceWork(**columns.of(tables["syncs"])),
         waits=_waits(tables["syncs"], columns),
         collective_calls=_collective_calls(tables["kernels"]),
+        message_bytes=tables["kernels"]["message"],
         node_names=_node_names(events),
         thread_names=lanes.names,
         system=read_system(events.header),

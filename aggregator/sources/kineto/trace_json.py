@@ -81,6 +81,9 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     record_id: _Int64 = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)
     record_stream: _Int64 = msgspec.field(name="wait_on_stream", default=-1)
     call_id: int | str = msgspec.field(name="Comms Id", default=-1)
+    # Of a collective's kernel: elements that its rank puts in, and their type.
+    message: _Int64 = msgspec.field(name="In msg nelems", default=-1)
+    message_type: str = msgspec.field(name="dtype", default="")
     external: int = msgspec.field(name="External id", default=-1)
     value: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""))  # Of a sample.
 

@@ -20,8 +20,8 @@ from aggregator.kernels.element_types import read_element_types
 from tests.builders import query
 from tests.conftest import ProfileFactory
 
-HALF, FP8, BYTE, INT, LONG, FLOAT = (
-    *("bfloat16", "float8_e4m3fn", "uint8", "int32", "int64", "float32"),
+HALF, FP8, FP4, BYTE, INT, LONG, FLOAT = (
+    *("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2", "uint8", "int32", "int64", "float32"),
 )
 
 
@@ -184,6 +184,12 @@ def test_experts_of_unknown_sizes_say_so() -> None:
                 ((4, 2), FLOAT),
                 ((4, 2), INT),
             ],
+            2 * 8 * 32 * 48,
+        ),
+        # MXFP4: 16 bytes are 32 elements; the result of a gated stage has half the columns.
+        (
+            "aiter::ck_moe_stage1",
+            [((4, 16), FP4), ((8, 48, 16), FP4), ((8, 32, 12), FP4), ((4, 2, 24), HALF)],
             2 * 8 * 32 * 48,
         ),
         # Rows that are routed already.

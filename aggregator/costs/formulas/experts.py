@@ -160,17 +160,30 @@ def expert_stage(call: OpCall) -> Cost:
         return Cost(reason=NO_EXPERTS)
     # Both stages may get the weights of both.
     rows, weight, columns = found[-1 if _SECOND_STAGE.search(call.name) else 0]
+    # The result has a row for each routed one, or is (T, k, ..) with half the columns if gated.
     results = [
         prod(tensor.shape[:-1])
         for tensor in tensors
-        if tensor.shape[-1] == columns and tensor is not rows and tensor.shape[0] != weight.shape[0]
+        if tensor not in (rows, weight)
+        and tensor.shape[0] != weight.shape[0]
+        and (tensor.shape[-1] == columns or _is_routed(tensor, rows))
     ]
     ids = _routed_rows(tensors, rows.shape[0], [weight]) or 0
     routed = max(ids, elements(rows.shape[:-1]), *results)
     result = Argument((routed, columns), _result_type(call, rows))
+    both_packed = rows.is_packed or rows.data_type == weight.data_type == "uint8"
+    depth = rows.shape[-1] * (_IN_BYTE if both_packed else 1)
     return Cost(
-        2 * routed * columns * rows.shape[-1],
+        2 * routed * columns * depth,
         call.bytes_of(rows, _reached(weight, routed), result),
         is_matrix=True,
         operand=_wider(call, rows, weight),
+    )
+
+
+def _is_routed(tensor: Argument, rows: Argument) -> bool:
+    """Whether a tensor has a row for each expert of each token, (T, k, ..)."""
+    is_split = len(tensor.shape) == 3 and len(rows.shape) == 2
+    return (
+        is_split and tensor.shape[0] == rows.shape[0] and tensor.shape[1] <= _MOST_EXPERTS_PER_TOKEN
     )

@@ -35,7 +35,8 @@ class TrialReport:
     failures: Mapping[int, TrialRun]  # The run after which a variant was given up.
     predictions: tuple[Prediction | None, ...] = ()  # In the order of the estimates.
     comparisons: Mapping[int, Comparison | str] | None = None  # Of captures; text: why not.
-    repeats: int = 0
+    repeats: int = 0  # As planned.
+    steps: int = 0  # Of a run, as planned.
     stopped_early: bool = False
     is_interrupted: bool = False
 
@@ -95,6 +96,9 @@ def _details(report: TrialReport, found: Estimate) -> Iterator[str]:
     predicted = report.prediction(found.variant)
     if predicted is not None:
         yield f"{prediction_text(predicted, found.change_pct)}."
+    steps = [run.steps for run in report.runs if run.variant in (0, found.variant) and run.steps]
+    if steps and min(steps) < report.steps:
+        yield f"A run had only {min(steps)} steps: it ended, or --run-seconds were over."
     yield from found.notes
 
 
@@ -224,6 +228,7 @@ def to_document(report: TrialReport) -> dict[str, Any]:
         ],
         "runs": [asdict(run) for run in report.runs],
         "repeats": report.repeats,
+        "steps": report.steps,
         "stopped_early": report.stopped_early,
         "is_interrupted": report.is_interrupted,
         "comparisons": {

@@ -99,7 +99,8 @@ class Estimate:
     @property
     def is_narrow(self) -> bool:
         """Whether further runs would say little more."""
-        if self.interval_pct is None or self.change_pct is None:
+        is_open = self.verdict is Verdict.CANNOT_TELL
+        if is_open or self.interval_pct is None or self.change_pct is None:
             return False
         reach = (self.interval_pct[1] - self.interval_pct[0]) / 2
         return reach <= max(NARROW_PCT, NARROW_SHARE * abs(self.change_pct))

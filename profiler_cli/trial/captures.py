@@ -17,7 +17,7 @@ from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
 from aggregator.errors import DlprofError
 from aggregator.system.progress import NullProgress
-from profiler_cli.trial.runs import Trial, last_lines, split_command
+from profiler_cli.trial.runs import Trial, last_lines, split_command, with_settings
 
 DATABASE: Final = "dlprof_dldb.sqlite"
 _FACTOR, _MORE_S = 3, 30.0
@@ -74,7 +74,7 @@ def _capture(command: str, folder: Path, limit_s: float) -> Path | str:
         tempfile.TemporaryFile() as output,
         subprocess.Popen(
             [sys.executable, "-m", "profiler_cli.dlprof", *options, *words],
-            env={**os.environ, **settings},
+            env=with_settings(os.environ, settings),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -38,7 +38,7 @@ from aggregator.compare.trial_report import (
 from aggregator.compare.trials import TrialRun
 from aggregator.dldb.guarded import few_rows, time_limit_s
 from aggregator.dldb.reader import damaged, open_database
-from aggregator.errors import NothingMeasuredError, UsageError
+from aggregator.errors import DatabaseWriteError, NothingMeasuredError, UsageError
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
@@ -52,7 +52,7 @@ from profiler_cli.commands.compare import (
 )
 from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.commands.whatif import changes_of
-from profiler_cli.console import EXIT_DONE, EXIT_INTERRUPTED
+from profiler_cli.console import EXIT_DONE, EXIT_INTERRUPTED, print_error
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.outputs import display
 from profiler_cli.trial.captures import DATABASE, compare_captures
@@ -92,7 +92,10 @@ def run_trial_command(words: Sequence[str]) -> int:
             report = _with_captures(trial, report, Path(options.output_path))
     _write(report, options)
     if database is not None and (rows := to_memory(report, database.name)):
-        remember(trials_file(database), rows)
+        try:
+            remember(trials_file(database), rows)
+        except DatabaseWriteError as error:  # The verdict stays.
+            print_error("dlprof", error.message, error.hint)
     if received:
         return 128 + received[0]
     return EXIT_INTERRUPTED if trial.is_interrupted else _exit_code(report, options.max_slowdown)
@@ -188,6 +191,9 @@ def _plan(options: argparse.Namespace) -> TrialPlan:
             "A base and a variant are needed.",
             hint="Example: dlprof trial --base 'python train.py' --try 'python train.py --fast'",
         )
+    for path in options.report:
+        if not path.parent.is_dir():
+            raise UsageError(f"The report '{path}' cannot be written: there is no such folder.")
     return TrialPlan(
         commands=(options.base, *options.tries),
         repeats=options.repeats,
@@ -332,6 +338,7 @@ def _report(trial: Trial, predictions: Sequence[Prediction]) -> TrialReport:
         failures=failures,
         predictions=tuple(predictions),
         repeats=trial.plan.repeats,
+        steps=trial.plan.steps,
         stopped_early=trial.stopped_early,
         is_interrupted=trial.is_interrupted,
     )
@@ -345,9 +352,9 @@ def _nothing_measured(report: TrialReport) -> NothingMeasuredError:
 
 
 def _write(report: TrialReport, options: argparse.Namespace) -> None:
+    print(escape_control_characters(FORMATS[options.format](report)), end="", flush=True)
     for path in options.report:
         write_report(path, FORMATS[SUFFIXES[path.suffix]](report))
-    print(escape_control_characters(FORMATS[options.format](report)), end="", flush=True)
 
 
 def _exit_code(report: TrialReport, max_slowdown: Fraction) -> int:

@@ -53,6 +53,7 @@ MOST_STEPS: Final = 8_000
 RETRIES: Final = 1
 """A variant that has been measured before may fail so often until it is given up."""
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*=")
+_PATH: Final = "PYTHONPATH"
 _POLL_S: Final = 0.05
 _OTHERS_S: Final = 5.0
 """Ranks that are timed longer than the first one are waited for, for as long as that took and
@@ -179,6 +180,14 @@ def split_command(command: str) -> tuple[dict[str, str], list[str]]:
     return settings, words
 
 
+def with_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with the settings of a variant, whose Python path is added to it."""
+    found = {**environment, **settings}
+    if _PATH in settings and environment.get(_PATH):
+        found[_PATH] = f"{environment[_PATH]}{os.pathsep}{settings[_PATH]}"
+    return found
+
+
 def _give_up_after(trial: Trial, run: TrialRun) -> None:
     """Run a variant no more if it fails at first, or again and again."""
     if run.failure:
@@ -234,7 +243,7 @@ class _RunEnding:
 def _environment(
     plan: TrialPlan, settings: dict[str, str], folder: Path, number: int
 ) -> dict[str, str]:
-    environment = processes.application_environment(Options()) | settings
+    environment = with_settings(processes.application_environment(Options()), settings)
     environment.pop(WINDOW_VARIABLE, None)
     environment[processes.CAPTURE_VARIABLE] += f"-{number}"
     return environment | {

@@ -165,6 +165,26 @@ def test_settings_before_a_program_are_its_environment(program: Callable[..., st
     assert trial.estimates()[0].losses_note == "that of step 2 is nan"
 
 
+def test_python_path_of_a_variant_is_added_to_that_of_the_timing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/before")
+    found = trial_runs.with_settings(os.environ, {"PYTHONPATH": "src", "A": "1"})
+    assert (found["PYTHONPATH"], found["A"]) == (f"/before{os.pathsep}src", "1")
+    assert trial_runs.with_settings({}, {"PYTHONPATH": "src"}) == {"PYTHONPATH": "src"}
+
+
+def test_trial_goes_on_while_nothing_can_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_runs, "check_plan", lambda _: None)
+    times = {0: [100, 100.2, 99.8] * 2, 1: [102.2, 102.9, 101.4] * 2}
+    left = {variant: iter(values) for variant, values in times.items()}
+    plan = TrialPlan(("a", "b"), repeats=5)
+    trial = run_trial(plan, measure=lambda _, at, n: TrialRun(at, n, 1e6 * next(left[at]), steps=9))
+    first = Trial(plan, trial.runs[:6]).estimates()[0]
+    assert first.verdict is Verdict.CANNOT_TELL
+    assert trial.measured(1) > 3
+
+
 def test_variant_that_fails_now_and_then_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_runs, "check_plan", lambda _: None)
     failing = iter([False, True, False, False, True, False])
@@ -228,6 +248,8 @@ def test_reports_are_written_by_their_suffix(
         (["--base", "true", "--try", "true", "--advice", "a", "--advice", "b"], 2, "more predict"),
         (["--base", "true", "--try", "true", "--whatif", "no-such"], 2, "no-such"),
         (["--base", "true", "--try", "true", "--database", "none.sqlite"], 5, "none.sqlite"),
+        (["--base", "true", "--try", "true", "--report", "no/x.md"], 2, "no such folder"),
+        (["--base", "true", "--try", "true", "--report", "x.png"], 2, "suffixes"),
         (["--base", "true", "--try", "true"], 3, "no process of it used PyTorch"),
         (["--base", "false", "--try", "true"], 3, "the base failed with exit code 1"),
     ],
@@ -340,6 +362,15 @@ def test_unknown_advice_is_refused_before_anything_runs(
     error = capsys.readouterr().err
     assert "The profile has no advice 'no_such'." in error
     assert _first_advice(database)[0] in error
+
+
+def test_verdict_stays_where_a_trial_cannot_be_remembered(
+    program: Callable[..., str], database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.with_name(FILE).mkdir()
+    words = ["trial", "--base", program(), "--try", program(step_ms=40.0), "--repeats", "3"]
+    assert main([*words, "--database", str(database)]) == 10
+    assert "cannot be remembered" in capsys.readouterr().err
 
 
 def test_lines_that_are_no_trials_are_counted(

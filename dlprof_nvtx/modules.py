@@ -217,7 +217,8 @@ class _Opener:
         """Note a call while steps are timed or light; the modules in it are not looked at."""
         flags = self._flags(module)
         REFERENCE.call(module, is_training=all(flags))
-        TRIAL.note_call(module, args, kwargs)
+        if TRIAL.is_active:
+            TRIAL.note_call(module, args, kwargs)
         if STATE.on:  # The collection begins with this call.
             return MARKED_NOW
         text = ""

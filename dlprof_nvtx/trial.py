@@ -53,7 +53,7 @@ class Trial:
 
     def note_call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the batch of a call that no other module makes."""
-        if not self.is_active or self._step >= FIRST_STEPS or not has_parameters(module):
+        if self._step >= FIRST_STEPS or not has_parameters(module):
             return
         batch = _first_tensor((*args, *kwargs.values()))
         shape = () if batch is None else tuple(batch.shape)

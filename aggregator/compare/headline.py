@@ -11,7 +11,6 @@ from typing import Any, Final
 from aggregator.advice.verdict import duration_text
 from aggregator.compare.facts import MINOR
 from aggregator.compare.picture import module_tree
-from aggregator.compare.ranks import SlowRank
 from aggregator.compare.result import Change, Comparison, Judgement, Setting, Verdict
 from aggregator.metrics.ownership import CLASSES, COMMUNICATION
 from aggregator.texts import Text, say
@@ -32,7 +31,7 @@ def headline(
     comparison: Comparison,
     without_loop: Sequence[str] = (),
     *,
-    slow: SlowRank | None = None,
+    slow: Text | None = None,
     batch: tuple[int, int] | None = None,
     is_one_capture: bool = False,
 ) -> Comparison:
@@ -41,7 +40,7 @@ def headline(
     Args:
         comparison: What was found.
         without_loop: Captures that have no steps whose length could be compared.
-        slow: The rank that makes the new side slower; None: there is none.
+        slow: Sentence on the rank that makes the new side slower; None: there is none.
         batch: Samples of a step of both sides; None: the same, or unknown.
         is_one_capture: Both sides are parts of the same run.
     """
@@ -55,7 +54,7 @@ def headline(
                 _start_up(comparison) if is_one_capture else None,
                 _step(comparison),
                 None if batch is None else _per_sample(comparison, *batch),
-                None if slow is None else slow.sentence,
+                slow,
                 _changes(comparison, slow),
                 None if slow is not None else _module(comparison),
             )
@@ -215,25 +214,15 @@ def _module(comparison: Comparison) -> Text | None:
     )
 
 
-def _changes(comparison: Comparison, slow: SlowRank | None) -> Text:
-    """The largest changes by cause, without what only waits for a slow rank."""
-    causes = list(comparison.causes)
-    if slow is not None:
-        causes = [
-            _without_waiting(cause, slow) if cause.name == CLASSES[COMMUNICATION] else cause
-            for cause in causes
-        ]
-    verdict = comparison.judgement.verdict
-    if verdict in (Verdict.FASTER, Verdict.SLOWER):
+def _changes(comparison: Comparison, slow: Text | None) -> Text:
+    """The largest changes by cause; what GPUs wait longer for a slow rank is no cause."""
+    waits = {CLASSES[COMMUNICATION]} if slow is not None else set()
+    causes = [
+        cause for cause in comparison.causes if cause.name not in waits or cause.difference_ns <= 0
+    ]
+    if comparison.judgement.verdict in (Verdict.FASTER, Verdict.SLOWER):
         return say("What changed: {causes}.", causes=_causes(causes))
     return say("Largest changes: {causes}.", causes=_causes(causes))
-
-
-def _without_waiting(cause: Change, slow: SlowRank) -> Change:
-    """Communication without what it waits longer for the slow rank; unknown: without a change."""
-    waited = cause.difference_ns if slow.absorbed_ns is None else Fraction(round(slow.absorbed_ns))
-    kept = cause.difference_ns - min(max(waited, Fraction()), max(cause.difference_ns, Fraction()))
-    return replace(cause, new_ns=cause.base_ns + kept)
 
 
 def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:

@@ -31,21 +31,12 @@ class RankTimes:
     rank: int
     launches: float  # Number of launches.
     launching_ns: float  # Time in the launching calls.
-    waiting_ns: float | None  # How long it waited for others in collectives; None: unknown.
     late_ns: float | None  # How long each other rank waited for it; None: unknown.
 
     @property
     def call_ns(self) -> float:
         """Mean time of a launching call."""
         return self.launching_ns / max(self.launches, 1.0)
-
-
-@dataclass(frozen=True)
-class SlowRank:
-    """The rank that makes the new side slower."""
-
-    sentence: Text
-    absorbed_ns: float | None  # What a mean GPU waits longer in collectives; None: unknown. ns.
 
 
 def read_rank_times(store: EventStore, aggr: int, numbers: Int64) -> tuple[RankTimes, ...]:
@@ -80,7 +71,6 @@ def read_rank_times(store: EventStore, aggr: int, numbers: Int64) -> tuple[RankT
             rank=int(rank),
             launches=float((launched & (process == number)).sum()) / len(inside),
             launching_ns=float(length[launched & (process == number)].sum()) / len(inside),
-            waiting_ns=_mean_ns(found.waiting_ns[found.rank == row], len(inside)),
             late_ns=_mean_ns(
                 np.where(
                     found.kept_waiting_ns == UNKNOWN,
@@ -104,8 +94,8 @@ def slow_rank(
     new: Sequence[Sequence[RankTimes]],
     base_ns: float,
     slower_ns: float,
-) -> SlowRank | None:
-    """Name the rank whose host became slower; None: there is none.
+) -> Text | None:
+    """Say which rank's host became slower, in a sentence; None: no rank's did.
 
     Args:
         base: The ranks of each capture of the base.
@@ -116,13 +106,7 @@ def slow_rank(
     before, after = _by_rank(base), _by_rank(new)
     if len(before) < 2 or before.keys() != after.keys():
         return None
-    sentence = _stretched(before, after, base_ns, slower_ns) or _late(before, after, slower_ns)
-    if sentence is None:
-        return None
-    waits = [(before[rank].waiting_ns, after[rank].waiting_ns) for rank in before]
-    known = [then - now for now, then in waits if now is not None and then is not None]
-    absorbed = sum(known) / len(known) if len(known) == len(waits) else None
-    return SlowRank(sentence, absorbed)
+    return _stretched(before, after, base_ns, slower_ns) or _late(before, after, slower_ns)
 
 
 def _by_rank(side: Sequence[Sequence[RankTimes]]) -> dict[int, RankTimes]:
@@ -134,7 +118,6 @@ def _by_rank(side: Sequence[Sequence[RankTimes]]) -> dict[int, RankTimes]:
             rank=ranks[0].rank,
             launches=float(np.mean([times.launches for times in ranks])),
             launching_ns=float(np.mean([times.launching_ns for times in ranks])),
-            waiting_ns=_mean_of([times.waiting_ns for times in ranks]),
             late_ns=_mean_of([times.late_ns for times in ranks]),
         )
         for ranks in zip(*side, strict=True)

@@ -73,7 +73,7 @@ PROFILES: dict[str, tuple[list[str], list[str]]] = {
         ["batch_size"],
     ),
     "pytorch_resnet50_fp32": (
-        ["half_precision", "tf32_off", "synchronizing_calls"],
+        ["half_precision", "tf32_off", "unfused_optimizer", "synchronizing_calls"],
         ["cudnn_benchmark"],
     ),
     "simple_no_nvtx": (["half_precision", "tf32_off", "launch_bound", "host_stalls"], []),

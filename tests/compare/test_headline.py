@@ -162,10 +162,10 @@ def test_work_that_moves_to_tensor_cores_makes_no_op_slower() -> None:
     assert {row.judgement.verdict for row in gained}.isdisjoint({Verdict.SLOWER})
 
 
-def _ranks(stretched: float, waiting_ns: float) -> tuple[RankTimes, ...]:
+def _ranks(stretched: float, late_ns: float) -> tuple[RankTimes, ...]:
     return (
-        RankTimes(0, 1000.0, 7.0 * MS, waiting_ns, 0.0),
-        RankTimes(1, 1000.0, 7.0 * MS * stretched, 0.0, waiting_ns),
+        RankTimes(0, 1000.0, 7.0 * MS, 0.0),
+        RankTimes(1, 1000.0, 7.0 * MS * stretched, late_ns),
     )
 
 

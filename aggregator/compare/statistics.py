@@ -258,9 +258,10 @@ def judge_runs(
             is divided by their number (Bonferroni), so that the runs may end at any of them.
         tests: How many sides are compared with the base.
     """
-    sides = [[np.full((1, 1), time) for time in runs] for runs in (base, new)]
+    before, after = ([np.full((1, 1), time) for time in runs] for runs in (base, new))
     confidence = 1 - (1 - CONFIDENCE) / looks
-    estimates = _estimates(*sides, Unit.CAPTURES, 0, np.zeros(1, dtype=bool), confidence)
+    no_work = np.zeros(1, dtype=bool)
+    estimates = _estimates(before, after, Unit.CAPTURES, 0, no_work, confidence)
     level = STEP_LEVEL / looks / tests
     is_called = (estimates.p_value <= level) & estimates.excludes_zero
     return _doubts(Unit.CAPTURES, estimates, estimates.p_value, is_called, SAME_PCT)

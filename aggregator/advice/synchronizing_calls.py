@@ -67,8 +67,8 @@ def advise(facts: Facts) -> Answer:
         ),
         gain_pct=gain,
         problem=say(
-            "{count:.0f} times a step the program waits until the GPU has finished; the GPU is "
-            "then idle until new work arrives",
+            "The program waits until the GPU has finished, {count:.0f}x a step; the GPU is then "
+            "idle until new work arrives",
             count=max(count, 1.0),
         ),
         recommendation=say(

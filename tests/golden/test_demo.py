@@ -108,7 +108,7 @@ def test_its_first_advice_is_true_of_the_run_without_profiling(demo: sqlite3.Con
         "SELECT advice_name, gain_pct, certainty FROM view_advice WHERE aggr_id = 2 AND place = 1"
     )
     # What is replayed is a bound.
-    assert (name, certainty) == ("layout_conversions", "likely")
+    assert (name, certainty) == ("layout_conversions", "possible")
     ((share,),) = demo.execute(
         "SELECT 100.0 * sum(iif(s.value LIKE '%nchwToNhwc%' OR s.value LIKE '%nhwcToNchw%',"
         " k.end - k.start, 0)) / sum(k.end - k.start)"

@@ -142,7 +142,7 @@ LIMITS: Final[Mapping[LimitCode, LimitKind]] = {
     LimitCode.UNMARKED_SHAPES: LimitKind(
         say("Steps without names"),
         say("The kernels of these steps belong to no op: the ops take at least what is shown"),
-        say("Mark steps of every shape: dlprof_nvtx.init(full_steps=...) marks more of them"),
+        say("Record with --detail=high, which marks all steps"),
         is_fault=False,
     ),
     LimitCode.PROFILED_SPEED: LimitKind(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
+from aggregator.profile.limits import OF_WARNING
 from profiler_cli.reports.source import WHOLE_PROFILE
 from profiler_cli.reports.table import Report, RowsListener, encode
 from profiler_cli.reports.values import (
@@ -177,7 +178,32 @@ def _read_sections(source: ReportSource) -> list[Section]:
         _totals("All Ops", "# Ops", OP_ROWS, summary),
         _totals("All Kernels", "# Kernels", KERNEL_ROWS, summary),
     ]
-    return [*sections, _iterations(source)] if source.is_extended else sections
+    if not source.is_extended:
+        return sections
+    limits = _limits(source)
+    return [*sections, *([limits] if limits.rows else []), _iterations(source)]
+
+
+def _limits(source: ReportSource) -> Section:
+    """The limits of the capture: count and share of each, and what it is."""
+    has_share = "share" in source.columns("view_warnings")
+    columns = ("code", "count", "share" if has_share else "NULL", "message")
+    chunks = source.iter_chunks("view_warnings", columns, where=WHOLE_PROFILE)
+    rows = {
+        f"{OF_WARNING[str(code)]} {number}": [
+            _rendered(count),
+            _rendered(100.0 * share if isinstance(share, float) else None, is_decimal=True),
+            _quoted(" ".join(str(message).split())),
+        ]
+        for number, (code, count, share, message) in enumerate(
+            (row for chunk in chunks for row in chunk if row[0] in OF_WARNING), start=1
+        )
+    }
+    return Section("Limits of the Capture", rows, ("Count", "Share %", "Limit"))
+
+
+def _quoted(text: str) -> Value:
+    return Value(csv=f'"{text.replace(chr(34), chr(34) * 2)}"', json=json.dumps(text))
 
 
 def _iterations(source: ReportSource) -> Section:

@@ -331,7 +331,7 @@ def _doctor(path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tupl
     return code, capsys.readouterr().out
 
 
-def test_doctor_tells_a_clean_capture_from_a_faulty_and_an_unreadable_one(
+def test_doctor_separates_clean_faulty_and_unreadable_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clean, faulty = _loop(), _loop()
@@ -357,6 +357,16 @@ def test_doctor_reads_what_is_whole_of_a_file_that_was_cut(
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     code, text = _doctor(path, capsys)
     assert (code, "lost_records" in text) == (10, True)
+
+
+def test_the_extended_summary_report_has_the_limits(tmp_path: Path) -> None:
+    loop = _loop()
+    _drop_the_first(loop)
+    source = loop.write(tmp_path / "trace.json")
+    words = [f"--database={source}", "--reports=summary", "--extended=true", "-v=quiet"]
+    assert main([*words, f"--output_path={tmp_path / 'out'}"]) == 0
+    text = (tmp_path / "out" / "dlprof_summary.csv").read_text()
+    assert "Limits of the Capture\n,Count,Share %,Limit\nmissing_work 1,15,30" in text
 
 
 @pytest.mark.parametrize(

@@ -160,12 +160,6 @@ function widthOf(text: string): number {
   return CHARACTER * text.length + 8;
 }
 
-/** Whether a label lies over a place. */
-export function covers({ x, anchor, text }: Label, at: number): boolean {
-  const width = widthOf(text);
-  return anchor === "start" ? at >= x && at <= x + width : at <= x && at >= x - width;
-}
-
 /** The lengths of the bars that do not fit, none over another: neighbors share the longest. */
 export function cutLabels(
   places: readonly { readonly x: number; readonly ns: number }[],

@@ -108,7 +108,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
   const exportUrl = (format: ExportFormat) =>
     scopedUrl(scope, `${path}export/`, { ...params, ...filters, format });
   return (
-    <section class="data-table" aria-label={props.caption}>
+    <section class={`data-table ${total === 1 ? "is-single" : ""}`} aria-label={props.caption}>
       <TableToolbar
         spec={spec}
         control={control}

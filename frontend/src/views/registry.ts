@@ -13,7 +13,6 @@ export interface ViewSpec {
   /** In the address: ?view=ops */
   readonly id: string;
   readonly title: string;
-  readonly icon: IconName;
   /** The letter after `g` that opens it. */
   readonly letter: string;
   readonly component: ComponentType;
@@ -57,35 +56,30 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "dashboard",
     title: t("Dashboard"),
-    icon: "dashboard",
     letter: "d",
     component: DashboardView,
   },
   {
     id: "op-types",
     title: t("Op type summary"),
-    icon: "types",
     letter: "t",
     component: lazily(async () => (await import("./types/OpTypesView")).OpTypesView),
   },
   {
     id: "group-ops",
     title: t("Group ops"),
-    icon: "tree",
     letter: "g",
     component: lazily(async () => (await import("./groups/GroupOpsView")).GroupOpsView),
   },
   {
     id: "ops",
     title: t("Ops and kernels"),
-    icon: "ops",
     letter: "o",
     component: lazily(async () => (await import("./ops/OpsView")).OpsView),
   },
   {
     id: "kernels-by-iteration",
     title: t("Kernels by iteration"),
-    icon: "kernels",
     letter: "k",
     component: lazily(
       async () => (await import("./kernels/KernelsByIterationView")).KernelsByIterationView,
@@ -94,21 +88,18 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "kernels-by-op",
     title: t("Kernels by op"),
-    icon: "linked",
     letter: "p",
     component: lazily(async () => (await import("./kernels/KernelsByOpView")).KernelsByOpView),
   },
   {
     id: "iterations",
     title: t("Iterations"),
-    icon: "iterations",
     letter: "i",
     component: lazily(async () => (await import("./iterations/IterationsView")).IterationsView),
   },
   {
     id: "timeline",
     title: t("Timeline"),
-    icon: "timeline",
     letter: "l",
     component: lazily(async () => (await import("./timeline/TimelineView")).TimelineView),
     // The report in one file holds tables, no single events.
@@ -117,7 +108,6 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "memory",
     title: t("Memory"),
-    icon: "memory",
     letter: "m",
     component: lazily(async () => (await import("./memory/MemoryView")).MemoryView),
     isFor: hasMemory,
@@ -125,14 +115,12 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "gpus",
     title: t("GPUs"),
-    icon: "gpu",
     letter: "u",
     component: lazily(async () => (await import("./gpus/GpusView")).GpusView),
   },
   {
     id: "critical-path",
     title: t("Critical path"),
-    icon: "path",
     letter: "x",
     component: lazily(async () => (await import("./critical/CriticalPathView")).CriticalPathView),
     isFor: hasSingleEvents,
@@ -140,7 +128,6 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "roofline",
     title: t("Roofline"),
-    icon: "roofline",
     letter: "f",
     component: lazily(async () => (await import("./roofline/RooflineView")).RooflineView),
     isFor: hasCosts,
@@ -148,7 +135,6 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "ranks",
     title: t("Ranks"),
-    icon: "ranks",
     letter: "r",
     component: lazily(async () => (await import("./ranks/RanksView")).RanksView),
     isFor: hasSeveralRanks,
@@ -156,7 +142,6 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "compare",
     title: t("Compare"),
-    icon: "compare",
     letter: "c",
     component: lazily(async () => (await import("./compare/CompareView")).CompareView),
     isFor: hasServer,
@@ -164,7 +149,6 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   {
     id: "history",
     title: t("History"),
-    icon: "history",
     letter: "h",
     component: lazily(async () => (await import("./history/HistoryView")).HistoryView),
     isFor: hasSeveralRuns,
@@ -176,14 +160,12 @@ const PAGES: readonly ViewSpec[] = [
   {
     id: "op",
     title: t("Op"),
-    icon: "ops",
     letter: "",
     component: lazily(async () => (await import("./details/OpPage")).OpPage),
   },
   {
     id: "kernel",
     title: t("Kernel"),
-    icon: "kernels",
     letter: "",
     component: lazily(async () => (await import("./details/KernelPage")).KernelPage),
   },
@@ -199,19 +181,40 @@ export interface Destination {
 
 interface Group {
   readonly title: string;
-  /** The ids of the views of each destination. */
-  readonly places: readonly (readonly string[])[];
+  /** The icon and the ids of the views of each destination. */
+  readonly places: readonly (readonly [IconName, ...string[]])[];
 }
 
 const GROUPS: readonly Group[] = [
-  { title: t("Overview"), places: [["dashboard"]] },
-  { title: t("Time"), places: [["timeline"], ["iterations"], ["critical-path"]] },
+  { title: t("Overview"), places: [["dashboard", "dashboard"]] },
+  {
+    title: t("Time"),
+    places: [
+      ["timeline", "timeline"],
+      ["iterations", "iterations"],
+      ["path", "critical-path"],
+    ],
+  },
   {
     title: t("Work"),
-    places: [["ops", "op-types", "group-ops", "kernels-by-op", "kernels-by-iteration", "roofline"]],
+    places: [
+      ["ops", "ops", "op-types", "group-ops", "kernels-by-op", "kernels-by-iteration", "roofline"],
+    ],
   },
-  { title: t("Resources"), places: [["memory"], ["ranks", "gpus"]] },
-  { title: t("Runs"), places: [["compare"], ["history"]] },
+  {
+    title: t("Resources"),
+    places: [
+      ["memory", "memory"],
+      ["gpu", "ranks", "gpus"],
+    ],
+  },
+  {
+    title: t("Runs"),
+    places: [
+      ["compare", "compare"],
+      ["history", "history"],
+    ],
+  },
 ];
 
 /** The views that have data in a profile. */
@@ -219,12 +222,12 @@ export function viewsOf(shown: Shown): readonly ViewSpec[] {
   return VIEWS.filter((view) => view.isFor?.(shown.profile, shown) ?? true);
 }
 
-function destinationOf(views: readonly ViewSpec[]): Destination[] {
+function destinationOf(icon: IconName, views: readonly ViewSpec[]): Destination[] {
   const [first, second] = views;
   if (first === undefined) return [];
   const isBoth = first.id === "ranks" && second !== undefined;
   const title = isBoth ? t("GPUs and ranks") : first.title;
-  return [{ title, icon: first.icon, views: [first, ...views.slice(1)] }];
+  return [{ title, icon, views: [first, ...views.slice(1)] }];
 }
 
 /** The navigation of a profile: groups of destinations, none of them empty. */
@@ -234,8 +237,11 @@ export function navigationOf(
   const listed = viewsOf(shown);
   return GROUPS.map(({ title, places }) => ({
     title,
-    places: places.flatMap((ids) =>
-      destinationOf(ids.flatMap((id) => listed.find((view) => view.id === id) ?? [])),
+    places: places.flatMap(([icon, ...ids]) =>
+      destinationOf(
+        icon,
+        ids.flatMap((id) => listed.find((view) => view.id === id) ?? []),
+      ),
     ),
   })).filter((group) => group.places.length > 0);
 }

@@ -61,7 +61,7 @@ function MiniBreakdown({ iteration }: { iteration: IterationsRow }) {
 }
 
 const COLUMNS = shownColumns(ITERATIONS, {
-  iteration_index: { width: 150, align: "left", draw: indexCell },
+  iteration_index: { width: 120, align: "left", draw: indexCell },
 });
 
 export const ITERATIONS_TABLE: TableSpec<IterationsRow> = {

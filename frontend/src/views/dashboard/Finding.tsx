@@ -35,7 +35,6 @@ const KINDS: Readonly<Record<string, string>> = {
   iteration: t("Iteration"),
   gpu: t("GPU"),
   gap: t("Gap"),
-  before: t("Before"),
   setting: t("Setting"),
 };
 

@@ -109,6 +109,25 @@ def test_the_first_finding_is_what_the_verdict_says(page: Page, viewer: Viewer) 
     expect(finding).to_contain_text(first["problem"])
 
 
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+@pytest.mark.parametrize("kind", ["one", "two"])
+def test_no_finding_promises_more_than_a_step(
+    page: Page, viewer: Viewer, viewer_of_two_gpus: Viewer, kind: str
+) -> None:
+    shown = viewer if kind == "one" else viewer_of_two_gpus
+    summary = get(shown, "performance-summary/")
+    step_ns = summary["bare_step_ns"] or summary["given_step_ns"] or summary["step_ns"]
+    page.goto(shown.address())
+    gains = page.get_by_role("region", name="Recommendations").locator(".finding-gain")
+    expect(gains.first).to_be_attached()
+    saved = [re.match(r"\W?([\d.,]+) (\w+)", text) for text in gains.all_text_contents()]
+    times = [float(one[1].replace(",", "")) * UNITS[one[2]] for one in saved if one]
+    assert times
+    assert max(times) <= step_ns
+
+
 WATCH_SHIFTS = """
 window.shifted = 0;
 new PerformanceObserver((list) => list.getEntries().forEach((one) => {

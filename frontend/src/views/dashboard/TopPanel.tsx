@@ -1,11 +1,14 @@
 /** What took most GPU time: op types, modules, ops or kernels. A row opens its list. */
 
 import type { ComponentChildren, JSX } from "preact";
+import { useRef } from "preact/hooks";
 import type { Params } from "../../api/client";
 import type { ListPage } from "../../api/lists";
 import type { GroupOpsRow, OpsRow, OpTypesRow, TopKernel } from "../../api/types";
+import { useWidth } from "../../charts/useWidth";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
+import { shortNames } from "../../lib/names";
 import { type Scale, sumUnit, useScale } from "../../lib/perStep";
 import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
@@ -27,6 +30,9 @@ const ROWS = 10;
 /** How many the first screen has. */
 const FIRST_ROWS = 5;
 const INDENT_PX = 16;
+/** Width of a letter of the monospace face, and of the edges of a name's cell. */
+const LETTER_PX = 7.23;
+const EDGES_PX = 26;
 const TABS = [
   { key: "types", label: t("Op types"), view: "op-types", all: t("All op types") },
   { key: "modules", label: t("Modules"), view: "group-ops", all: t("All modules") },
@@ -278,13 +284,16 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
   const columns = props.columns.filter(({ isEmpty }) => !(isEmpty && rows.every(isEmpty)));
   const scale = useScale();
   const largest = Math.max(0, ...rows.map((row) => props.time(row) ?? 0));
+  const head = useRef<HTMLTableCellElement>(null);
+  const letters = Math.max(8, Math.floor((useWidth(head) - EDGES_PX) / LETTER_PX));
+  const names = shortNames(rows.map(props.name), letters);
   return (
     <div class="table-scroll">
       <table class={props.isShort ? "top-ops top-first" : "top-ops"}>
         <caption class="visually-hidden">{props.caption}</caption>
         <thead>
           <tr>
-            <th scope="col" class="top-name">
+            <th ref={head} scope="col" class="top-name">
               {t("Name")}
             </th>
             <th scope="col" class="top-time align-right">
@@ -308,7 +317,7 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
                     style={{ paddingLeft: `${INDENT_PX * (props.depth?.(row, rows) ?? 0)}px` }}
                   >
                     <Name
-                      name={props.inTree?.(row) ?? props.name(row)}
+                      name={props.inTree?.(row) ?? names.text(props.name(row))}
                       full={props.full?.(row) ?? props.name(row)}
                     />
                   </span>

@@ -230,7 +230,7 @@ def estimate(measured: Sequence[dict[str, Any]], base: str, change: str) -> Esti
             steps = len(row["times_ms"])
             run = TrialRun(int(row["change"] == change), len(runs), step_ns, steps, pauses)
             runs.append(replace(run, samples=row["samples"]))
-    return judge_variant(runs, 1, repeats=REPEATS)
+    return judge_variant(runs, 1)
 
 
 def table_lines(

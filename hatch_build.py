@@ -97,7 +97,7 @@ class BuildHook(BuildHookInterface[Any]):
             raise RuntimeError(message)
 
     def _is_unpacked_sdist(self) -> bool:
-        """Tell an sdist by its PKG-INFO: a checkout may hold a stale build and is built anew."""
+        """Recognize an sdist by its PKG-INFO: a checkout may hold a stale build."""
         return (Path(self.root) / "PKG-INFO").is_file()
 
     @staticmethod

@@ -192,7 +192,7 @@ def leave_window() -> None:
 
 
 def stand_by() -> None:
-    """Write no markers until somebody asks for a window; steps are seen where they end."""
+    """Write no markers until a window is asked for; steps are seen where they end."""
     from dlprof_nvtx.settings import describe_process
 
     STATE.on = STATE.is_light = False

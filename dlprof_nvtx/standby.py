@@ -1,4 +1,4 @@
-"""Stand by: record nothing until somebody asks, and then some steps.
+"""Stand by: record nothing until a window is asked for, and then some steps.
 
 ``dlprof record`` writes a request into the folder of the job, which is the user's own. Each process
 looks for one at the ends of its steps, and answers with a file there. Meanwhile the times of the
@@ -32,7 +32,7 @@ RING_BYTES = 500_000
 
 
 class Request:
-    """A window that somebody wants."""
+    """A window that is asked for."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.name = str(content["id"])
@@ -151,7 +151,7 @@ class Standby:
         return self._is_withdrawn() or now_ns - begin_ns >= LONGEST_NS
 
     def _is_withdrawn(self) -> bool:
-        """Return whether nobody waits for the window any more."""
+        """Return whether the request has been withdrawn."""
         try:
             found = (self.folder / REQUEST).stat()
         except OSError:

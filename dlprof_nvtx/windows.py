@@ -349,7 +349,7 @@ class Windows:
             self.attach(loop)
 
     def _stand_by(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
-        """Keep the times of the last steps, and begin a window if somebody has asked for one."""
+        """Keep the times of the last steps, and begin a window if one is asked for."""
         if gap_ns:
             loop.bare.append((gap_ns, now_ns))
             loop.bare_phases.append(phase)

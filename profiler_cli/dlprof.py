@@ -49,7 +49,7 @@ SUBCOMMANDS: Final = {
     "mcp": "profiler_cli.commands.mcp:run_mcp",
     "memory": "profiler_cli.commands.memory:run_memory",
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
-    "record": "profiler_cli.commands.record:run_record",
+    "record": "profiler_cli.standby.record:run_record",
     "scrub": "profiler_cli.commands.scrub:run_scrub",
     "show": "profiler_cli.commands.show:run_show",
     "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
@@ -140,7 +140,7 @@ def _run(words: Sequence[str]) -> int:
 
 def _run_application(options: Options, command: Sequence[str], console: Console) -> int:
     if options.standby:
-        from profiler_cli.capture.standby import run_standby  # noqa: PLC0415
+        from profiler_cli.standby.job import run_standby  # noqa: PLC0415
 
         return run_standby(options, console)
     # The engine is loaded while the application runs, in a thread that blocks signals.

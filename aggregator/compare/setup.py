@@ -90,7 +90,7 @@ def _first_sizes(base: str, new: str) -> tuple[int, int] | None:
         return None
     before, after = sizes[0][0], sizes[1][0]
     fits = all(
-        one == other or one * after == other * before for one, other in zip(*sizes, strict=True)
+        size == other or size * after == other * before for size, other in zip(*sizes, strict=True)
     )
     return (before, after) if before != after and fits else None
 

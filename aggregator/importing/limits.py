@@ -185,7 +185,7 @@ def _usual_pieces(profile: Profile, calls: Sequence[Int32], rows: Int64, pieces:
     usual = np.zeros(len(pieces), dtype=np.int64)
     nodes = profile.graph_nodes.of_work
     if not nodes:
-        # Graphs cannot be told apart without nodes, so only numbers that hardly differ are compared.
+        # Without nodes graphs cannot be distinguished: only numbers that hardly differ count.
         values, counts = np.unique(pieces[rows][pieces[rows] > 0], return_counts=True)
         if len(values) and counts.max() >= _USUAL_SHARE * counts.sum():
             usual[rows] = values[counts.argmax()]

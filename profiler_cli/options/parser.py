@@ -209,7 +209,7 @@ def check_request(options: Options) -> None:
 
 
 def stands_by(options: Options) -> bool:
-    """Return whether the application is recorded only when somebody asks."""
+    """Return whether the application is recorded only when it is asked for."""
     return options.standby or os.environ.get(STANDBY_VARIABLE) == "1"
 
 

@@ -69,7 +69,7 @@ def test_reaggregate_is_offered_wherever_an_aggregation_rules(page: Page, viewer
 
 
 @pytest.mark.parametrize(("view", "chosen", "other"), CHOICES)
-def test_forced_colors_tell_the_chosen_control_from_others(
+def test_forced_colors_distinguish_the_chosen_control(
     page: Page, viewer: Viewer, view: str, chosen: str, other: str
 ) -> None:
     page.emulate_media(forced_colors="active")

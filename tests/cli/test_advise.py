@@ -40,7 +40,8 @@ def test_the_worst_severity_is_the_exit_code(
     assert main(["advise", f"--database={database}"]) == 13
     text = capsys.readouterr().out
     assert re.search(
-        r"1\. HIGH, could save up to [\d.]+ ms \(81%\) by replay \(likely\): No matrix product", text
+        r"1\. HIGH, could save up to [\d.]+ ms \(81%\) by replay \(likely\): No matrix product",
+        text,
     )
     assert "Do: Allow TF32" in text
     assert main(["advise", "--database", str(database), "--fail_on", "never"]) == 0

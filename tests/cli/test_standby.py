@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler_cli.capture.standby import has_slowed
+from profiler_cli.standby.job import has_slowed
 from tests.cli.forking import Forks
 from tests.cli.test_own_collector import CUDA, Bench, cache  # noqa: F401 - a fixture
 
@@ -147,7 +147,7 @@ def test_a_second_request_is_refused_while_one_is_answered(job: Job) -> None:
     first = subprocess.Popen(words, cwd=job.folder, env=job.bench.environment)
     wait_for(lambda: list(job.temporary.glob("*/request.json")))
     done = job.record("--output_path=second")
-    assert (done.returncode, "Somebody records" in done.stderr) == (2, True)
+    assert (done.returncode, "is being recorded" in done.stderr) == (2, True)
     (job.folder / "pause").unlink()
     assert first.wait(LIMIT_S) == 0
 

@@ -1,4 +1,4 @@
-"""File systems of networks are told by what Linux writes about its mounts."""
+"""File systems of networks are recognized by what Linux writes about its mounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of kernels tell their traits, and the ops that TorchInductor fused in them."""
+"""Names of kernels hold their traits, and the ops that TorchInductor fused in them."""
 
 from __future__ import annotations
 

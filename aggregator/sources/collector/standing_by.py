@@ -23,6 +23,7 @@ from typing import Any, Final
 from aggregator.errors import CollectorError, UsageError
 from aggregator.system.temporary_files import folder_prefix
 from aggregator.system.untrusted_json import read_object
+from aggregator.texts import say
 
 PREFIX: Final = "dlprof-standby"
 JOB: Final = "job.json"
@@ -135,19 +136,24 @@ def find_job(text: str) -> tuple[Job, int | None]:
             if pid == job.pid or pid in job.ranks:
                 return job, (pid if pid in job.ranks else None)
         raise UsageError(
-            f"Process {pid} does not stand by.",
-            hint="Start the job with dlprof --standby; dlprof record --list names those that do.",
+            say("Process {pid} does not stand by.", pid=pid),
+            hint=say(
+                "Start the job with dlprof --standby; dlprof record --list names those that do."
+            ),
         )
     found = [job for job in jobs if text in job.name]
     if len(found) == 1:
         return found[0], None
+    hint = say("Start it with dlprof --standby python train.py.")
+    if not jobs:
+        raise UsageError(say("No job stands by."), hint=hint)
     if not found:
-        raise UsageError(
-            f"No job whose command contains '{text}' stands by." if text else "No job stands by.",
-            hint="Start it with dlprof --standby python train.py.",
-        )
+        problem = say("No job whose command contains '{text}' stands by.", text=text)
+        raise UsageError(problem, hint=hint)
     listed = "\n".join(f"{job.pid}: {job.name}" for job in found)
-    raise UsageError("Several jobs stand by.", hint=f"Name one by its number:\n{listed}")
+    raise UsageError(
+        say("Several jobs stand by."), hint=say("Name one by its number:\n{listed}", listed=listed)
+    )
 
 
 def request_window(
@@ -173,7 +179,7 @@ def request_window(
 
     Raises:
         CollectorError: They did not answer, or recorded nothing.
-        UsageError: Somebody else records the job now, or it has no steps yet.
+        UsageError: The job is being recorded already, or it has no steps yet.
     """
     pids = _chosen(job, pid, all_ranks=all_ranks)
     content: dict[str, Any] = {"steps": steps, "pids": None if all_ranks else pids}
@@ -185,17 +191,16 @@ def request_window(
         for number in pids:
             _take(job, number, target)
     if not any(target.glob("*.records")):
-        raise CollectorError(
-            "Nothing was recorded: " + (problems[0] if problems else "the job has ended") + "."
-        )
+        reason = problems[0] if problems else "the job has ended"
+        raise CollectorError(say("Nothing was recorded: {reason}.", reason=reason))
     return Window(target, tuple(pids), ended)
 
 
 def _chosen(job: Job, pid: int | None, *, all_ranks: bool) -> list[int]:
     if not job.ranks:
         raise UsageError(
-            "The job has not ended a step of a PyTorch loop yet.",
-            hint="Try again when its training runs. Only PyTorch loops can be recorded so.",
+            say("The job has not ended a step of a PyTorch loop yet."),
+            hint=say("Try again when its training runs. Only PyTorch loops can be recorded so."),
         )
     by_rank = sorted(job.ranks, key=lambda number: (_rank(job.ranks[number]), number))
     if all_ranks:
@@ -221,7 +226,8 @@ def _request(job: Job, content: dict[str, Any]) -> Iterator[str]:
         path.hardlink_to(part)
     except FileExistsError:
         raise UsageError(
-            "Somebody records this job already.", hint="Try again when that window has ended."
+            say("This job is being recorded already."),
+            hint=say("Try again when that window has ended."),
         ) from None
     finally:
         part.unlink(missing_ok=True)
@@ -247,14 +253,20 @@ def _wait_for_steps(job: Job, name: str, pids: Sequence[int], answer_s: float) -
         if time.monotonic() > deadline:
             listed = ", ".join(map(str, waiting))
             raise CollectorError(
-                f"No step of process {listed} has ended for {answer_s:.0f} s, so nothing was "
-                "recorded.",
-                hint="It may be in an evaluation, a checkpoint or a very long step: try again, or "
-                "wait longer with --limit.",
+                say(
+                    "No step of process {pids} has ended for {seconds:g} s, so nothing was "
+                    "recorded.",
+                    pids=listed,
+                    seconds=answer_s,
+                ),
+                hint=say(
+                    "It may be in an evaluation, a checkpoint or a very long step: try again, or "
+                    "wait longer with --limit."
+                ),
             )
         time.sleep(_POLL_S)
     if not any(map(is_alive, pids)):
-        raise CollectorError("The job has ended; nothing was recorded.")
+        raise CollectorError(say("The job has ended; nothing was recorded."))
 
 
 def _wait_for_end(job: Job, name: str, pids: Sequence[int], answer_s: float) -> list[str]:
@@ -298,7 +310,7 @@ def _take(job: Job, pid: int, target: Path) -> None:
     for path in _records(job, [pid])[-1:]:
         shutil.move(path, target / path.name)
     for path in _records(job, [pid]):
-        path.unlink(missing_ok=True)  # Of windows that nobody waited for.
+        path.unlink(missing_ok=True)  # Of windows whose request was withdrawn.
     with suppress(OSError):
         shutil.copyfile(job.folder / f"steps.{pid}.json", target / f"steps.{pid}.json")
 

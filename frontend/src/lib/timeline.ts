@@ -50,7 +50,7 @@ export function ticks(span: Span, most: number): readonly number[] {
   return Array.from({ length: count }, (_, index) => first + index * step);
 }
 
-/** A moment with as many decimals as tell it from one that is `gap` ns away: "18.40013 s". */
+/** A moment with as many decimals as distinguish it from one that is `gap` ns away: "18.40013 s". */
 export function momentText(ns: number, gap: number): string {
   const unit = pickTimeUnit(ns);
   const digits = Math.ceil(Math.log10(NS_PER_UNIT[unit] / Math.max(gap, 1)) - 1e-9);

@@ -1,7 +1,7 @@
 """The programs of the exam, their interventions, and what dlprof is asked about each.
 
 A question is a command of dlprof: ``advise NAME``, the saving that this advice promises for what it
-tells to do, or ``whatif`` with changes. Each was chosen before its intervention was measured.
+says to do, or ``whatif`` with changes. Each was chosen before its intervention was measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rank with embeddings, beside a long kernel whose result nobody reads.
+"""Rank with embeddings, beside a long kernel whose result is not read.
 
 Rebuilds torchrec's pull request 4749.
 """
@@ -37,7 +37,7 @@ class Ranker(nn.Module):
 
 
 class Unread(nn.Module):
-    """Computes what nobody reads."""
+    """Computes what is not read."""
 
     def forward(self, x: torch.Tensor) -> Any:
         return x @ x

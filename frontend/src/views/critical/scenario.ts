@@ -37,7 +37,7 @@ export function factor(position: number): number {
   return 2 ** position;
 }
 
-/** The position of a slider that nobody has moved: twice as fast. */
+/** The position of a slider that was not moved: twice as fast. */
 export const TWICE = 1;
 
 export interface Scenario {

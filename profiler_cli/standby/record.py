@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
             "Record some steps of a job that was started with dlprof --standby, make a profile of "
             "them, and show it. The job goes on at its own speed afterwards."
         ),
-        epilog="Exit codes: 0 done; 2 no such job, or somebody records it; 3 nothing was recorded.",
+        epilog="Exit codes: 0 done; 2 no such job, or it is busy; 3 nothing was recorded.",
         allow_abbrev=False,
     )
     parser.add_argument(

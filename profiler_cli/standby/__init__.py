@@ -1,0 +1,1 @@
+"""Jobs that stand by: run them, and record windows of them."""

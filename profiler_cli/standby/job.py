@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from profiler_cli.console import Console
     from profiler_cli.options.declared import Options
 
+WINDOW_STEPS: Final = 40
+"""Steps of a window, if a request has no other number."""
 FILES_VARIABLE: Final = "DLPROF_COLLECT_FILES"
 LEAST_LINES: Final = 3
 """Minutes before a step can be called slow: the level of the steps until then."""
@@ -200,7 +202,6 @@ def run_standby(options: Options, console: Console) -> int:
 
 def _arguments(options: Options) -> tuple[str, ...]:
     """Return the arguments of ``dlprof record`` for a window of this job."""
-    steps = options.profile_steps if options.profile_steps.isdecimal() else ""
+    steps = options.profile_steps if options.profile_steps.isdecimal() else str(WINDOW_STEPS)
     found = [str(os.getpid()), f"--output_path={options.output_path.absolute()}", "--all-ranks"]
-    found += [f"--steps={steps}"] if steps else []
-    return (*found, f"--keep={options.keep}", f"--disk_gb={options.disk_gb:g}")
+    return (*found, f"--steps={steps}", f"--keep={options.keep}", f"--disk_gb={options.disk_gb:g}")

@@ -28,11 +28,11 @@ from profiler_cli.console import EXIT_DONE, Console, Verbosity
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.options.values import whole_number
 from profiler_cli.outputs import display, output_folder
+from profiler_cli.standby.job import WINDOW_STEPS
 
 if TYPE_CHECKING:
     from aggregator.sources.collector.standing_by import Window
 
-STEPS: Final = 40
 STEM: Final = "window-"
 """Begin of the names of the databases; the time of the request follows."""
 
@@ -163,9 +163,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--steps",
         type=whole_number(at_least=1).parse,
-        default=STEPS,
+        default=WINDOW_STEPS,
         metavar="N",
-        help=f"steps to record (default: {STEPS})",
+        help=f"steps to record (default: {WINDOW_STEPS})",
     )
     parser.add_argument(
         "--all-ranks",

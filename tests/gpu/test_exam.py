@@ -63,10 +63,10 @@ def test_errors_are_counted_in_points_of_the_step_and_large_ones_are_bold() -> N
     lines = table_lines(
         rows, [*BASE, *measured("--a", 80.0, 79.5, 80.5), *measured("--b", 85.0, 85.0, 85.0)]
     )
-    assert "2 changes of 1 programs" in lines[0]
+    assert "2 changes of 1 captures" in lines[0]
     assert "median error is 7.5 points" in lines[0]
-    assert "1 of 2 (50 %) are within 10 points, and 0 have the wrong sign" in lines[0]
-    assert "Of 1 that were sure 0 are within 5 points" in lines[0]
+    assert "1 of 2 (50 %) are within 10 points, and none has the wrong sign" in lines[0]
+    assert "0 of the 1 that were sure are within 5 points" in lines[0]
     assert "| 20.0 % | 20.0 % (" in lines[4]
     assert lines[4].endswith(") | +0.0 |")
     assert "| 30.0 % | 15.0 % (" in lines[5]
@@ -82,7 +82,7 @@ def test_prediction_made_after_the_measurement_does_not_count() -> None:
     rows = [predicted("--a", 40.0), predicted("--a", 50.0, utc="2026-01-01T01:00")]
     rows.append(predicted("--a", 20.0, utc="2026-01-03"))
     lines = table_lines(rows, [*BASE, *measured("--a", 80.0, 80.0, 80.0)])
-    assert "1 changes of 1 programs" in lines[0]
+    assert "1 changes of 1 captures" in lines[0]
     assert "median error is 30.0 points" in lines[0]
     assert any("do not count" in line for line in lines)
 

@@ -73,15 +73,11 @@ class Run:
         """Wait until its steps may begin, or it has ended."""
         _wait(READY_S, lambda: self.has_ended or self.gate.with_suffix(".ready").exists())
 
-    def let_go(self, *, to_its_end: bool) -> dict[str, Any]:
-        """Let it run its steps; returns what it reported, or why it did not.
-
-        Args:
-            to_its_end: Whether to wait for the end of the process and not only of the steps.
-        """
+    def let_go(self) -> dict[str, Any]:
+        """Let it run its steps and end; returns what it reported, or why it did not."""
         self.gate.with_suffix(".go").touch()
-        _wait(RUN_S, lambda: self.has_ended or (self.report.exists() and not to_its_end))
-        if to_its_end and not self.has_ended:
+        _wait(RUN_S, lambda: self.has_ended)
+        if not self.has_ended:
             self.process.kill()
         with contextlib.suppress(OSError, ValueError):
             return dict(json.loads(self.report.read_text()))
@@ -107,7 +103,7 @@ def program(name: str, change: str, more: Sequence[str]) -> list[str]:
 
 
 def capture(folder: Path, names: Sequence[str], more: Sequence[str]) -> None:
-    """Capture each base; while one becomes a profile, the next one runs its steps."""
+    """Capture each base, after the one before it has become a profile."""
     runs: list[Run] = []
     for name in names:
         words = program(name, "", ["--steps=80", "--seconds=4", *more])
@@ -115,10 +111,8 @@ def capture(folder: Path, names: Sequence[str], more: Sequence[str]) -> None:
     for run in runs:
         run.wait_ready()
     for name, run in zip(names, runs, strict=True):
-        print(name, run.let_go(to_its_end=False).get("error", "captured"), flush=True)
-    for name, run in zip(names, runs, strict=True):
-        _wait(RUN_S, lambda: run.has_ended)  # noqa: B023 - called before the next one
-        print(name, "exit code", run.process.poll(), flush=True)
+        error = run.let_go().get("error", "captured")
+        print(name, error, "exit code", run.process.wait(), flush=True)
 
 
 def measure(
@@ -145,7 +139,7 @@ def measure(
                 run.wait_ready()
             for (turn, name, change), run in zip(wave, runs, strict=True):
                 begun = datetime.now(UTC).isoformat(timespec="seconds")
-                found = run.let_go(to_its_end=True)
+                found = run.let_go()
                 row = {"base": name, "change": change, "turn": turn, "utc": begun, **found}
                 output.write(json.dumps(row) + "\n")
                 output.flush()
@@ -296,12 +290,13 @@ def _table(predicted: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any
         return lines
     near = sum(error <= 10 for error in errors)
     names = {row["base"] for row in measured}
+    of_sure = f"{sum(error <= 5 for error in sure)} of the {len(sure)} that were sure"
     summary = (
-        f"{count} changes of {len(names)} programs; dlprof gave no number for {silent}. "
+        f"{count} changes of {len(names)} captures; dlprof gave no number for {silent}. "
         f"Of the others the median error is {statistics.median(errors):.1f} points of the step, "
         f"{near} of {len(errors)} ({100 * near / len(errors):.0f} %) are within 10 points, and "
-        f"{wrong} {'has' if wrong == 1 else 'have'} the wrong sign. Of {len(sure)} that were sure "
-        f"{sum(error <= 5 for error in sure)} are within 5 points."
+        f"{wrong or 'none'} {'have' if wrong > 1 else 'has'} the wrong sign. "
+        f"{of_sure + ' are within 5 points' if sure else 'None was sure'}."
     )
     return [summary, "", *lines]
 

@@ -142,7 +142,7 @@ def test_which_step_was_longest_and_what_ran_in_it(ask: Ask, names: list[str]) -
     assert {one["category"] for one in found["categories"]} >= {"compute", "copy"}
 
 
-def test_which_op_regressed(ask: Ask, names: list[str]) -> None:
+def test_comparison_names_the_op_that_regressed(ask: Ask, names: list[str]) -> None:
     found = ask("compare", base=names[0], new=names[1])
     difference = {row["class"]: row["difference_ns"] for row in found["classes"]}
     assert difference["tensor core compute"] < 0 < difference["other compute"]
@@ -151,7 +151,7 @@ def test_which_op_regressed(ask: Ask, names: list[str]) -> None:
     assert f"{found['base']['iterations']}" in "".join(str(found["base"].values()))
 
 
-def test_what_if_convolutions_took_half_the_time(ask: Ask, names: list[str]) -> None:
+def test_what_if_predicts_the_step_with_faster_convolutions(ask: Ask, names: list[str]) -> None:
     found = ask("what_if", profile=names[1], changes={"speedup": "conv2d=2x"})
     assert 0 < found["saved_pct"] < 50
     assert found["interval_ns"][0] <= found["predicted_step_ns"] <= found["interval_ns"][1]

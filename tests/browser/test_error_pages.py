@@ -53,7 +53,9 @@ def test_a_file_that_is_no_profile_any_more(
     expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
 
 
-def test_no_file_any_more(page: Page, viewer_of_a_copy: Viewer, watch: Watch) -> None:
+def test_page_says_that_the_file_is_gone(
+    page: Page, viewer_of_a_copy: Viewer, watch: Watch
+) -> None:
     open_then_lose(page, viewer_of_a_copy, watch)
     page.reload()
     found = alert(page, "DLProf database not found")
@@ -67,7 +69,7 @@ def test_no_file_any_more(page: Page, viewer_of_a_copy: Viewer, watch: Watch) ->
     ("version", "title"),
     [("1.1.0", "An older database was found"), ("99.0.0", "A newer database was found")],
 )
-def test_a_file_of_another_version(
+def test_page_says_that_the_file_is_of_another_version(
     page: Page, viewer_of_a_copy: Viewer, watch: Watch, version: str, title: str
 ) -> None:
     open_then_lose(page, viewer_of_a_copy, watch)

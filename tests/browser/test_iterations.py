@@ -276,9 +276,7 @@ def test_the_key_node_picker_shows_the_candidates(
     expect(page).to_have_url(re.compile("key_node=CONV2D_1"))
 
 
-def test_reaggregating_from_the_button_to_the_new_aggregation(
-    page: Page, viewer_to_change: Viewer
-) -> None:
+def test_button_leads_to_the_new_aggregation(page: Page, viewer_to_change: Viewer) -> None:
     open_chart(page, viewer_to_change)
     page.get_by_role("spinbutton", name="Select iteration start").fill("4")
     page.get_by_role("spinbutton", name="Select iteration stop").fill("18")

@@ -220,7 +220,7 @@ def test_the_action_ends_with_the_error_of_a_missing_capture(
 
 
 @pytest.mark.parametrize(("new", "code"), [("same", 0), ("slow", 10), ("missing", 5)])
-def test_the_gitlab_job(
+def test_gitlab_job_keeps_its_artifacts_and_exit_code(
     summaries: Path, programs: Path, tmp_path: Path, new: str, code: int
 ) -> None:
     text = (REPOSITORY / "docs/ci.md").read_text("utf-8").split("## GitLab")[1]

@@ -49,7 +49,7 @@ def test_only_a_viewer_for_its_own_machine_needs_no_token(
 @pytest.mark.parametrize(
     "address", ["\u00b2", "1\u0662.0.0.1", "x" * 300, "a..b", "nowhere.invalid"]
 )
-def test_an_invalid_address(address: str) -> None:
+def test_invalid_address_is_refused(address: str) -> None:
     with (
         pytest.raises(AddressError, match="cannot listen on"),
         dlprofviewer._listening(_options(address)),
@@ -58,7 +58,7 @@ def test_an_invalid_address(address: str) -> None:
 
 
 @pytest.mark.parametrize("port", ["\u0662", "\u00b2", "65536", "-1", "9" * 5_000])
-def test_an_invalid_port(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_port_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         dlprofviewer.parse_options(["--port", port, "x.sqlite"])
     assert "is no port" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def document_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, A
     return dict(json.loads(capsys.readouterr().out))
 
 
-def test_the_batch_script_of_slurm(
+def test_batch_script_of_slurm_finds_the_slow_rank(
     tmp_path: Path, cluster: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = " --delay=120 --duration=60"

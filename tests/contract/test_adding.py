@@ -374,7 +374,7 @@ def test_a_file_that_was_cut_off(api: ApiClient, folders: Path, own_database: Pa
     assert _refused(api, cut) == (422, "PROFILE_REFUSED")
 
 
-def test_a_database_of_something_else(api: ApiClient, folders: Path) -> None:
+def test_database_of_another_program_is_refused(api: ApiClient, folders: Path) -> None:
     other = folders / "closed" / "other.sqlite"
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE recipes (name)")

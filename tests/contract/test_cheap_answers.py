@@ -184,7 +184,7 @@ def test_short_answers_stay_as_they_are(api: ApiClient, served: Served) -> None:
     assert "Content-Encoding" not in reply.headers
 
 
-def test_the_state_of_a_file(tmp_path: Path, served: Served) -> None:
+def test_state_changes_with_the_file(tmp_path: Path, served: Served) -> None:
     copy = Path(shutil.copy(served.path, tmp_path / "copy.sqlite"))
     before = file_state(copy)
     assert before == file_state(copy)

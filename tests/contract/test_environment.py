@@ -49,7 +49,7 @@ def test_lists_are_taken_apart(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_loopback_addresses(address: str, expected: bool) -> None:
+def test_loopback_addresses_are_recognized(address: str, expected: bool) -> None:
     assert is_loopback(address) is expected
 
 

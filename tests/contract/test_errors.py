@@ -41,7 +41,7 @@ def assert_error(reply: Reply, status: int, code: str) -> dict[str, Any]:
         (f"{API}/profiles/nope/aggregations/1/ops/", "PROFILE_NOT_SERVED"),
     ],
 )
-def test_missing_resources(api: ApiClient, path: str, code: str) -> None:
+def test_missing_resources_are_not_found(api: ApiClient, path: str, code: str) -> None:
     assert_error(api.get(path), 404, code)
 
 
@@ -57,7 +57,7 @@ def test_missing_resources(api: ApiClient, path: str, code: str) -> None:
         ("iterations/{iteration}/ops/NOPE_1/kernels/", "OP_NOT_FOUND"),
     ],
 )
-def test_objects_missing_in_the_aggregation(
+def test_objects_of_other_aggregations_are_not_found(
     api: ApiClient, served: Served, address: str, code: str
 ) -> None:
     assert_error(api.get(served.at(address)), 404, code)
@@ -110,7 +110,7 @@ def test_a_job_that_does_not_exist(api: ApiClient) -> None:
         "figures/gpus/",
     ],
 )
-def test_an_unknown_parameter(api: ApiClient, served: Served, address: str) -> None:
+def test_unknown_parameter_is_refused(api: ApiClient, served: Served, address: str) -> None:
     assert_error(api.get(served.at(address), nope="1"), 400, "UNKNOWN_FILTER")
 
 
@@ -161,7 +161,7 @@ def test_a_body_of_another_type_needs_the_page_and_then_is_refused(ours: Served)
     assert_error(reply, 415, "UNSUPPORTED_MEDIA_TYPE")
 
 
-def test_a_reply_of_another_type_is_not_to_be_had(api: ApiClient, served: Served) -> None:
+def test_reply_of_another_type_is_refused(api: ApiClient, served: Served) -> None:
     reply = api.get(served.at("ops/"), {"Accept": "text/html"})
 
     assert_error(reply, 406, "NOT_ACCEPTABLE")

@@ -175,7 +175,7 @@ def test_the_page_asks_for_as_many_bars_as_it_has_pixels(api: ApiClient, ours: S
         assert (reply.status, reply.json["error"]["code"]) == (400, "INVALID_VALUE")
 
 
-def test_only_the_aggregated_iterations_on_request() -> None:
+def test_figure_shows_only_aggregated_iterations_if_asked() -> None:
     figure = figures.iteration_summary(_many(100), only_profiled=True)
 
     assert all(bar["is_profiled"] for bar in figure["layout"]["meta"]["bars"])

@@ -40,7 +40,7 @@ def sql(served: Served) -> Iterator[Sql]:
         yield Sql(connection)
 
 
-def test_ops(api: ApiClient, served: Served, sql: Sql) -> None:
+def test_ops_are_those_of_the_views(api: ApiClient, served: Served, sql: Sql) -> None:
     expected = sql.rows(
         "SELECT op_node_id, op_node_name, direction, op_node_type, gpu_time, cpu_time, num_calls, "
         "tc_eligible, using_tc, kernel_calls, is_bad_data_type, data_type, stack_trace "
@@ -69,7 +69,7 @@ def test_top_ops_are_the_first_ten_of_the_ops(api: ApiClient, served: Served) ->
     assert top["count"] == 10
 
 
-def test_kernels(api: ApiClient, served: Served, sql: Sql) -> None:
+def test_kernels_are_those_of_the_views(api: ApiClient, served: Served, sql: Sql) -> None:
     expected = sql.rows(
         "SELECT k.kernel_name, k.uses_tc, k.calls, k.gpu_time, k.avg, k.min, k.max, k.op_node_id, "
         "o.op_node_name, o.direction FROM view_kernel_summaries k JOIN view_op_nodes o "
@@ -149,7 +149,9 @@ def test_one_op_is_its_row_of_the_table(api: ApiClient, served: Served) -> None:
     assert row.items() <= detail.items()
 
 
-def test_performance_summary(api: ApiClient, served: Served, sql: Sql) -> None:
+def test_performance_summary_has_the_numbers_of_the_views(
+    api: ApiClient, served: Served, sql: Sql
+) -> None:
     expected = sql.row(
         "SELECT wall_clock_time, tc_utilization, gpu_utilization, total_iterations, "
         "profiled_iterations, iter_start, iter_stop, iter_avg, key_node "
@@ -219,7 +221,7 @@ def test_sums(
         assert (body[part]["gpu_time_ns"], body[part]["count"]) == expected
 
 
-def test_gpu_and_tensor_core_utilization(api: ApiClient, served: Served, sql: Sql) -> None:
+def test_utilizations_are_those_of_the_views(api: ApiClient, served: Served, sql: Sql) -> None:
     (gpu,) = sql.row(
         f"SELECT gpu_utilization FROM view_domain_model_gpu_utilization WHERE {IN_DOMAIN}"
     )
@@ -234,7 +236,7 @@ def test_gpu_and_tensor_core_utilization(api: ApiClient, served: Served, sql: Sq
     assert efficiency["not_using_tc_pct"] == pytest.approx(100 - tensor)
 
 
-def test_iterations(api: ApiClient, served: Served, sql: Sql) -> None:
+def test_iterations_are_those_of_the_views(api: ApiClient, served: Served, sql: Sql) -> None:
     expected = sql.rows(
         "SELECT iter_value, start_time, stop_time, duration FROM view_iterations_all "
         "WHERE aggr_id = 1 ORDER BY iter_value"
@@ -297,7 +299,9 @@ def test_an_op_starts_with_its_first_instance_in_the_iteration(
     assert len(known) > len(rows) / 2
 
 
-def test_kernels_of_an_iteration(api: ApiClient, served: Served, sql: Sql) -> None:
+def test_kernels_of_an_iteration_are_those_of_the_views(
+    api: ApiClient, served: Served, sql: Sql
+) -> None:
     expected = sql.rows(
         "SELECT op_node_id, kernel_name, device_id, kernel_timestamp, kernel_duration, uses_tc, "
         f"grid, block FROM view_iteration_op_kernels WHERE {IN_DOMAIN} "
@@ -400,7 +404,7 @@ def test_start_up_has_no_limit(api: ApiClient, served: Served, sql: Sql) -> None
     assert verdict["sentence"].startswith(starts[0])
 
 
-def test_recommendations(api: ApiClient, served: Served, sql: Sql) -> None:
+def test_recommendations_are_those_of_the_view(api: ApiClient, served: Served, sql: Sql) -> None:
     expected = sql.rows("SELECT problem, recommendation FROM view_expert_systems WHERE aggr_id = 1")
 
     body = api.get(served.at("recommendations/")).json

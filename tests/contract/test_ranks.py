@@ -38,7 +38,7 @@ def stored(path: Path, sql: str) -> list[tuple[object, ...]]:
         return connection.execute(sql).fetchall()
 
 
-def test_ranks_are_those_of_the_view(api: ApiClient, served: Served) -> None:
+def test_api_has_the_ranks_of_the_view(api: ApiClient, served: Served) -> None:
     rows = api.get(served.at("ranks/")).json["results"]
     names = ("rank", "device_id", "gpu_utilization_pct", "waiting_ns", "kept_waiting_ns")
     sql = (

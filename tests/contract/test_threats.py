@@ -47,7 +47,7 @@ def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[str
 
 @pytest.mark.parametrize("address", _addresses())
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"])
-def test_without_a_token_elsewhere_nothing_but_401(
+def test_other_machines_get_only_401_without_a_token(
     address: str, method: str, settings: LazySettings
 ) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, bind="0.0.0.0", token=TOKEN)

@@ -80,7 +80,7 @@ def test_a_database_cut_off_anywhere(sample_database: Path) -> None:
         assert error.exit_code == 5
 
 
-def test_a_database_with_bytes_overwritten(sample_database: Path) -> None:
+def test_overwritten_bytes_crash_no_import(sample_database: Path) -> None:
     content = sample_database.read_bytes()
     chance = random.Random(7)
     for _ in range(25):
@@ -92,14 +92,14 @@ def test_a_database_with_bytes_overwritten(sample_database: Path) -> None:
         assert error is None or error.message
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ProfileNotFoundError, match="does not exist"):
         analyze_file(tmp_path / "missing.sqlite", tmp_path / "out.sqlite")
     with pytest.raises(ProfileNotFoundError, match="folder"):
         analyze_file(tmp_path, tmp_path / "out.sqlite")
 
 
-def test_an_empty_file_and_a_text(tmp_path: Path) -> None:
+def test_empty_file_and_text_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "profile.sqlite"
     source.write_bytes(b"")
     with pytest.raises(CorruptProfileError):

@@ -25,7 +25,7 @@ def _foreign(path: Path, version: str, *, ours: bool = False) -> Path:
     return path
 
 
-def test_a_database_of_this_program(sample_database: Path) -> None:
+def test_database_of_this_program_is_recognized(sample_database: Path) -> None:
     with open_database(sample_database) as database:
         assert database.is_ours
         assert database.version == DB_VERSION
@@ -72,7 +72,7 @@ def test_a_newer_version_is_refused_and_a_newer_patch_is_read(tmp_path: Path) ->
         assert database.is_ours
 
 
-def test_no_file_and_a_folder(tmp_path: Path) -> None:
+def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.sqlite", tmp_path):
         with pytest.raises(DldbNotFoundError) as caught:
             open_database(path)
@@ -87,7 +87,7 @@ def test_files_that_are_no_sqlite_databases(tmp_path: Path, content: bytes) -> N
         open_database(path)
 
 
-def test_sqlite_databases_of_others(tmp_path: Path, sample_export: Path) -> None:
+def test_databases_of_other_programs_are_refused(tmp_path: Path, sample_export: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as connection:
         connection.execute("CREATE TABLE notes (text)")
         connection.commit()

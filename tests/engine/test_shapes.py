@@ -27,7 +27,9 @@ INPUT, WEIGHT = (32, 3, 224, 224), (64, 3, 7, 7)
         ({"stride": [3], "padding": [1]}, [32, 64, 74, 74]),
     ],
 )
-def test_output_shape_of_a_convolution(arguments: dict[str, Any], expected: list[int]) -> None:
+def test_output_shape_of_a_convolution_follows_its_parameters(
+    arguments: dict[str, Any], expected: list[int]
+) -> None:
     assert output_shape("conv2d", [INPUT, WEIGHT, (64,)], arguments) == tuple(expected)
 
 
@@ -47,7 +49,7 @@ def test_an_output_shape_that_does_not_follow_from_the_inputs(
     assert output_shape("conv2d", shapes, arguments) is None
 
 
-def test_output_shape_of_a_linear_layer() -> None:
+def test_output_shape_of_a_linear_layer_follows_its_weight() -> None:
     assert output_shape("linear", [(8, 128, 512), (1000, 512), (1000,)], None) == (8, 128, 1000)
     assert output_shape("linear", [(512,), (1000, 512)], None) == (1000,)
     assert output_shape("linear", [(8, 512)], None) is None

@@ -40,7 +40,7 @@ DEEP = 10_000
         ("nonsense", None),
     ],
 )
-def test_json(text: str, value: Any) -> None:
+def test_json_is_read_or_refused(text: str, value: Any) -> None:
     found = read_json(text)
     assert found is not None if value == "deep" else found == value
 
@@ -57,7 +57,7 @@ def test_json(text: str, value: Any) -> None:
         ("{[]: 1}", None),
     ],
 )
-def test_literals(text: str, value: Any) -> None:
+def test_literals_are_read_or_refused(text: str, value: Any) -> None:
     assert read_literal(text) == value
 
 

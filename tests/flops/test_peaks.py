@@ -112,7 +112,7 @@ TWO_CLOCKS = [
 
 
 @pytest.mark.parametrize(("name", "sm_count", "vector", "tensor", "bandwidth", "rates"), TWO_CLOCKS)
-def test_chips_with_two_clocks(
+def test_peaks_follow_the_clock_of_the_chip(
     name: str,
     sm_count: int,
     vector: int,

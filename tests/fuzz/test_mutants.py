@@ -92,7 +92,7 @@ def _numbers() -> list[tuple[str, range]]:
 @pytest.mark.parametrize(
     ("name", "numbers"), _numbers(), ids=[f"{n}-{r.start}" for n, r in _numbers()]
 )
-def test_mutants(
+def test_mutants_cause_no_crash_and_no_hang(
     name: str,
     numbers: range,
     originals: dict[str, Path],

@@ -236,7 +236,9 @@ def test_no_op_is_named_after_the_engine_or_the_wrapper_module(
         (LARGE, 400),
     ],
 )
-def test_key_node_instances_and_intervals(imported: Profile, name: str, instances: int) -> None:
+def test_intervals_lie_between_key_node_instances(
+    imported: Profile, name: str, instances: int
+) -> None:
     rows = query(
         imported(name),
         "SELECT start_time, stop_time, duration FROM view_iterations_all WHERE aggr_id = 1"

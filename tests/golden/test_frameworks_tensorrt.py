@@ -89,7 +89,7 @@ def test_the_graph_compilers_ranges_are_no_custom_domain(trace: Trace, tmp_path:
         ("17", "17", False),
     ],
 )
-def test_layer_types(layer: str, op_type: str, eligible: bool) -> None:
+def test_layer_names_give_types(layer: str, op_type: str, eligible: bool) -> None:
     assert tensorrt.layer_type(layer) == op_type
     assert tensorrt.is_tc_eligible(op_type) is eligible
 

@@ -197,7 +197,7 @@ def test_the_frameworks_names_are_the_path(tmp_path: Path) -> None:
         ("custom-call.1", "custom-call", False),
     ],
 )
-def test_types_and_eligibility(name: str, op_type: str, eligible: bool) -> None:
+def test_range_names_give_types_and_eligibility(name: str, op_type: str, eligible: bool) -> None:
     kind, label, found = xla.classify(f"Thunk:#hlo_op={name}#")
     assert (kind, label, found) == (RangeKind.OP, name, op_type)
     assert xla.is_tc_eligible(found) is eligible

@@ -56,7 +56,7 @@ def test_counts_and_sums_are_those_of_the_trace(events: Events, database: Path) 
     assert _rows(database, "SELECT count(*) FROM view_api_calls") == [(calls,)]
 
 
-def test_kernel_time_per_outermost_op(events: Events, database: Path) -> None:
+def test_kernel_time_belongs_to_the_outermost_op(events: Events, database: Path) -> None:
     """Forward ops by walking each launch's enclosing ``aten::`` events, one by one."""
     ops = defaultdict(list)
     for event in _of(events, "cpu_op"):

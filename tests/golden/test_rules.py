@@ -42,7 +42,7 @@ def test_outermost_operator_range_is_the_op_and_owns_everything_inside_it(tmp_pa
     assert found.kernels() == {"gemm": ("/linear", FPROP), "tail": ("/linear", FPROP)}
 
 
-def test_times_of_an_op(tmp_path: Path) -> None:
+def test_times_of_an_op_add_up(tmp_path: Path) -> None:
     trace, main = _trace()
     main.op("linear", 100, 200, seq=1)
     # Two calls of 10 and 5 ns, the second overlapping a driver call inside it.
@@ -574,7 +574,7 @@ def test_equal_ops_of_one_step_are_numbered_and_shapes_keep_apart_what_has_no_st
     assert shapes["small"] == "<N:8, C:3, H:4, W:4>; <K:6, C:3, R:3, S:3>"
 
 
-def test_ten_thousand_nested_ranges(tmp_path: Path) -> None:
+def test_kernel_belongs_to_the_deepest_of_ten_thousand_ranges(tmp_path: Path) -> None:
     trace, main = _trace()
     depth, groups = 10_000, 200
     for level in range(groups):

@@ -139,7 +139,7 @@ def test_a_request_for_a_range_adds_no_other(tmp_path: Path) -> None:
     ("name", "low_ms", "high_ms", "most_spread"),
     [("ddp2_resnet50_amp", 48, 71, 0.2), ("gpt", 38, 41, 0.4), ("module", 4, 8, 2.0)],
 )
-def test_real_captures(
+def test_steady_range_of_real_captures_has_even_steps(
     imported: ProfileFactory, name: str, low_ms: float, high_ms: float, most_spread: float
 ) -> None:
     with closing(sqlite3.connect(imported(name))) as connection:

@@ -69,7 +69,7 @@ def test_where_no_graph_ran_it_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["zx3"])
-def test_a_public_capture_of_graphs_alone(
+def test_tensor_cores_of_whole_graphs_are_unknown(
     name: str, profile: ProfileFactory, imported: ProfileFactory, tmp_path: Path
 ) -> None:
     flags = query(

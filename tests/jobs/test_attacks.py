@@ -141,7 +141,7 @@ def _odd_methods(number: int) -> tuple[str, ...]:
     return ODD_METHODS if number < ODD_EVERY or number % ODD_EVERY == 0 else ()
 
 
-def test_every_address_and_method_without_a_token(target: Target, profile: str) -> None:
+def test_every_address_is_refused_without_a_token(target: Target, profile: str) -> None:
     for number, address in enumerate(reversed(_addresses(profile))):
         for method in (*METHODS, *_odd_methods(number)):
             reply = target.ask(method, address)
@@ -150,7 +150,7 @@ def test_every_address_and_method_without_a_token(target: Target, profile: str) 
             assert "script-src 'self'" in reply.head
 
 
-def test_every_address_and_odd_method_with_the_token(target: Target, profile: str) -> None:
+def test_odd_methods_are_refused_with_the_token(target: Target, profile: str) -> None:
     """No address accepts a method that it does not offer, and each lists its methods."""
     before = target.hashes()
     addresses = [*_addresses(profile), "/healthz", "/healthz?deep=1", "/static/x"]
@@ -200,7 +200,7 @@ def test_paths_that_lead_round_the_guard(target: Target, path: str) -> None:
         *("Remote-Addr: 127.0.0.1", "REMOTE_ADDR: 127.0.0.1", "Origin: http://127.0.0.1"),
     ],
 )
-def test_headers_that_claim_something(target: Target, header: str) -> None:
+def test_headers_give_no_access(target: Target, header: str) -> None:
     for method, path in (("GET", PROFILES), ("POST", PROFILES), ("GET", "/")):
         _assert_refused(target.ask(method, path, header), (header, path))
 
@@ -245,7 +245,7 @@ def test_an_absolute_request_line_names_the_host(target: Target) -> None:
     _assert_refused(target.send(line, host="evil.example"), line)
 
 
-def test_two_requests_in_one(target: Target) -> None:
+def test_hidden_second_request_is_not_answered(target: Target) -> None:
     """A second request hidden in the body of the first is the body, not a request."""
     inner = f"GET {PROFILES} HTTP/1.1\r\nHost: 127.0.0.1\r\n{target.bearer}\r\n\r\n"
     for extra in (

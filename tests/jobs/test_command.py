@@ -52,7 +52,7 @@ def _assert_refused(done: subprocess.CompletedProcess[str], status: int, said: s
     assert "Traceback" not in done.stderr
 
 
-def test_a_missing_file(env: dict[str, str], tmp_path: Path) -> None:
+def test_missing_file_is_refused(env: dict[str, str], tmp_path: Path) -> None:
     _assert_refused(_run(env, tmp_path / "nope.sqlite"), 5, "nope.sqlite")
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_is_no_database(env: dict[str, str], tmp_path: Path) -> None
     _assert_refused(_run(env, letter), 5, "letter.sqlite")
 
 
-def test_a_database_of_something_else(env: dict[str, str], tmp_path: Path) -> None:
+def test_database_of_another_program_is_refused(env: dict[str, str], tmp_path: Path) -> None:
     other = tmp_path / "other.sqlite"
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE recipes (name)")
@@ -72,7 +72,9 @@ def test_a_database_of_something_else(env: dict[str, str], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("version", ["1.1.0", "99.0.0"])
-def test_a_database_too_old_or_too_new(env: dict[str, str], tmp_path: Path, version: str) -> None:
+def test_databases_of_other_versions_are_refused(
+    env: dict[str, str], tmp_path: Path, version: str
+) -> None:
     database = tmp_path / "versioned.sqlite"
     with sqlite3.connect(database) as connection:
         connection.execute(
@@ -85,7 +87,9 @@ def test_a_database_too_old_or_too_new(env: dict[str, str], tmp_path: Path, vers
     _assert_refused(_run(env, database), 5, version)
 
 
-def test_one_bad_file_among_good_ones(env: dict[str, str], tmp_path: Path, golden: Path) -> None:
+def test_bad_file_among_good_ones_is_refused(
+    env: dict[str, str], tmp_path: Path, golden: Path
+) -> None:
     _assert_refused(_run(env, golden, tmp_path / "nope.sqlite"), 5, "nope.sqlite")
 
 
@@ -163,7 +167,7 @@ def test_a_port_in_use(env: dict[str, str], golden: Path) -> None:
         _assert_refused(_run(env, "-p", port, golden), 2, f"port {port}")
 
 
-def test_an_address_of_another_machine(env: dict[str, str], golden: Path) -> None:
+def test_address_of_another_machine_is_refused(env: dict[str, str], golden: Path) -> None:
     _assert_refused(_run(env, "-b", "192.0.2.1", golden), 2, "192.0.2.1")
 
 
@@ -175,7 +179,7 @@ def test_words_that_make_no_sense(env: dict[str, str], words: list[str]) -> None
     assert "usage: dlprofviewer" in done.stderr
 
 
-def test_help_and_version(env: dict[str, str]) -> None:
+def test_help_and_version_are_printed(env: dict[str, str]) -> None:
     shown = _run(env, "--help")
     version = _run(env, "--version")
 
@@ -254,7 +258,9 @@ def test_a_server_that_dies_early_says_why(env: dict[str, str], golden: Path) ->
     assert "dlprofviewer: error: The web server did not start." in done.stderr
 
 
-def test_several_databases_and_folders(env: dict[str, str], golden: Path, golden_dir: Path) -> None:
+def test_several_databases_and_folders_are_served(
+    env: dict[str, str], golden: Path, golden_dir: Path
+) -> None:
     with running([golden, golden_dir], env) as viewer:
         body = viewer.get("profiles/")
 

@@ -94,7 +94,9 @@ def _status(url: str, method: str = "GET", token: str = "") -> tuple[int, str]:
 
 @pytest.mark.skipif(NGINX is None, reason="no nginx program")
 @pytest.mark.parametrize("keeps_prefix", [True, False])
-def test_below_a_path_behind_nginx(database: Path, tmp_path: Path, keeps_prefix: bool) -> None:
+def test_page_works_below_a_path_behind_nginx(
+    database: Path, tmp_path: Path, keeps_prefix: bool
+) -> None:
     env = environment(tmp_path / "state", DLPROF_URL_PREFIX="/dlprof", DLPROF_TOKEN=TOKEN)
     with running([database], env) as viewer:
         server = _as_in_the_guide(viewer, keeps_prefix=keeps_prefix)
@@ -232,7 +234,7 @@ def composed(tmp_path: Path) -> Iterator[_Composed]:
 
 
 @needs_redis
-def test_the_processes_of_the_compose_file(
+def test_processes_of_the_compose_file_are_healthy(
     composed: _Composed, database: Path, demo_profile: Path, tmp_path: Path
 ) -> None:
     """Each service's own words, environment and health check; two workers, as with --scale."""

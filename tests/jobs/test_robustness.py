@@ -160,7 +160,9 @@ def test_a_state_that_cannot_be_written_is_a_refusal(database: Path, small_disk:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ten_people_at_once(kind: str, database: Path, tmp_path: Path) -> None:
+def test_ten_people_at_once_get_their_aggregations(
+    kind: str, database: Path, tmp_path: Path
+) -> None:
     with running_service(kind, database, tmp_path, held=False) as service:
         viewer, profile = service.viewer, service.viewer.profile_id()
         address = f"profiles/{profile}/aggregations/"
@@ -182,7 +184,7 @@ def test_ten_people_at_once(kind: str, database: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_web_server_killed_during_an_upload(
+def test_web_server_killed_during_an_upload_keeps_nothing(
     kind: str, database: Path, demo_profile: Path, tmp_path: Path
 ) -> None:
     """None of it is kept after the next upload, which becomes a profile."""
@@ -206,7 +208,7 @@ def test_a_web_server_killed_during_an_upload(
     assert_sound(database)
 
 
-def test_old_and_malformed_messages_in_the_folder(database: Path, tmp_path: Path) -> None:
+def test_worker_survives_old_and_malformed_messages(database: Path, tmp_path: Path) -> None:
     env = environment(tmp_path / "state", TMPDIR=str(tmp_path))
     with running([database], env) as viewer:
         before = viewer.worker()

@@ -595,7 +595,7 @@ def test_the_number_of_jobs_before_a_job_is_right(workers: Workers, watch: Keepe
     assert first[-1] == 11
 
 
-def test_a_job_with_none_before_it() -> None:
+def test_first_job_has_none_before_it() -> None:
     from viewer.jobs.service import jobs_before
 
     assert jobs_before(_submit(iter_start=3)) == 0

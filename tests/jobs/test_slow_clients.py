@@ -86,9 +86,7 @@ def test_a_request_may_come_in_pieces(viewer: RunningViewer, crowd: ExitStack) -
     assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
-def test_requests_one_after_the_other_and_two_at_once(
-    viewer: RunningViewer, crowd: ExitStack
-) -> None:
+def test_one_connection_takes_several_requests(viewer: RunningViewer, crowd: ExitStack) -> None:
     client = http.client.HTTPConnection(urlsplit(viewer.url).netloc, timeout=LIMIT_S)
     crowd.callback(client.close)
     for _ in range(3):
@@ -115,7 +113,7 @@ def test_requests_one_after_the_other_and_two_at_once(
     ],
     ids=["upload", "JSON"],
 )
-def test_bodies_that_trickle(viewer: RunningViewer, crowd: ExitStack, head: bytes) -> None:
+def test_trickling_bodies_stop_nobody(viewer: RunningViewer, crowd: ExitStack, head: bytes) -> None:
     clients = [_connect(viewer, crowd, head + b"x") for _ in range(SLOW_CLIENTS)]
     for _ in range(3):
         for client in clients:
@@ -124,7 +122,7 @@ def test_bodies_that_trickle(viewer: RunningViewer, crowd: ExitStack, head: byte
         assert viewer.get("profiles/")["count"] == 1
 
 
-def test_heads_that_trickle(viewer: RunningViewer, crowd: ExitStack) -> None:
+def test_trickling_heads_stop_nobody(viewer: RunningViewer, crowd: ExitStack) -> None:
     clients = [_connect(viewer, crowd, b"GET /healthz HTTP/1.1\r\n") for _ in range(SLOW_CLIENTS)]
     for number in range(3):
         for client in clients:

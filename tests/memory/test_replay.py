@@ -73,7 +73,7 @@ def test_public_snapshots_equal_a_replay_of_single_events(
     assert_equal_at_every_event(profile(name))
 
 
-def test_the_training_of_1024_tokens(profile: ProfileFactory) -> None:
+def test_replay_has_the_bytes_of_a_real_training(profile: ProfileFactory) -> None:
     (memory,) = analyze(read_memory(profile("w_medium_1024_training_memory_snapshot.pickle")))
     assert memory.num_events == 22_331
     assert round(memory.counts.end_reserved / 1e9, 2) == 25.18

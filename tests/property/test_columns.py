@@ -44,7 +44,7 @@ def test_dense_codes_are_those_of_unique(values: list[int], repeats: int) -> Non
 
 
 @given(st.lists(st.integers(-100, 100), max_size=40))
-def test_dense_codes_of_narrow_columns(values: list[int]) -> None:
+def test_dense_codes_give_the_values_back(values: list[int]) -> None:
     unique, codes = dense_codes(_array(values).astype(np.int8))
     assert unique[codes].tolist() == values
 

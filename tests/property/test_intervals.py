@@ -62,7 +62,9 @@ def test_union_of_several_sets(parts: list[list[tuple[int, int]]]) -> None:
 
 
 @given(INTERVALS, st.lists(st.integers(-30, 70), max_size=8))
-def test_covered_before_a_time(intervals: list[tuple[int, int]], times: list[int]) -> None:
+def test_covered_time_counts_the_points_before(
+    intervals: list[tuple[int, int]], times: list[int]
+) -> None:
     flat = flatten(*_columns(intervals))
     covered = flat.covered_before(np.array(times, dtype=np.int64))
     points = _points(intervals)
@@ -75,7 +77,7 @@ SEGMENTS = st.lists(
 
 
 @given(SEGMENTS)
-def test_union_per_segment(rows: list[tuple[int, int, int]]) -> None:
+def test_union_per_segment_counts_each_point_once(rows: list[tuple[int, int, int]]) -> None:
     columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
     union = segment_union(columns[:, 0], columns[:, 1], columns[:, 1] + columns[:, 2], 6)
     for segment in range(6):
@@ -86,7 +88,7 @@ def test_union_per_segment(rows: list[tuple[int, int, int]]) -> None:
 
 
 @given(SEGMENTS, st.integers(0, 2**50))
-def test_union_per_segment_far_from_zero(rows: list[tuple[int, int, int]], shift: int) -> None:
+def test_union_is_the_same_far_from_zero(rows: list[tuple[int, int, int]], shift: int) -> None:
     columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
     start, end = columns[:, 1], columns[:, 1] + columns[:, 2]
     near = segment_union(columns[:, 0], start, end, 6)

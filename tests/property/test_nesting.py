@@ -77,7 +77,7 @@ def _expected_parents(spans: list[Span]) -> dict[int, int]:
 
 
 @given(nested_spans())
-def test_parents_of_nested_ranges(spans: list[Span]) -> None:
+def test_nested_ranges_have_the_innermost_parent(spans: list[Span]) -> None:
     _check(nest(_ranges(spans)), spans)
 
 
@@ -126,7 +126,9 @@ def test_ranges_are_sorted_by_lane_start_and_length(
     ),
     nested_spans(),
 )
-def test_parents_where_ranges_cross(pairs: list[tuple[int, int]], others: list[Span]) -> None:
+def test_crossing_ranges_have_a_parent_that_covers_them(
+    pairs: list[tuple[int, int]], others: list[Span]
+) -> None:
     # A damaged capture: each belongs to the innermost range that encloses it whole.
     spans = others + [Span(start, start + length, 1, 1) for start, length in pairs]
     _check(nest(_ranges(spans)), spans)
@@ -139,7 +141,7 @@ def test_parents_where_ranges_cross(pairs: list[tuple[int, int]], others: list[S
         max_size=10,
     ),
 )
-def test_innermost_range_around_an_event(
+def test_innermost_range_covers_the_event(
     spans: list[Span], events: list[tuple[int, int, int, int]]
 ) -> None:
     nesting = nest(_ranges(spans))

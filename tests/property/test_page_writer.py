@@ -71,7 +71,7 @@ def test_rows_are_read_back(tmp_path: Path, page_size: int, count: int) -> None:
     high=st.sampled_from(LIMITS),
     block=st.sampled_from((1000, 4096, 65536)),
 )
-def test_numbers_of_every_width(
+def test_numbers_of_every_width_are_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, low: int, high: int, block: int
 ) -> None:
     monkeypatch.setattr(pages, "BLOCK_ROWS", block)

@@ -125,7 +125,7 @@ def test_the_readmes_example_is_reproduced() -> None:
     assert (row["flops"], row["bytes"]) == (51380224, 205520896)
 
 
-def test_columns_widths_and_forms(
+def test_columns_have_their_widths_and_forms(
     net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pyprof", "parse", str(net)]) == 0
@@ -147,7 +147,9 @@ def test_columns_widths_and_forms(
     assert capsys.readouterr().out.splitlines()[:2] == ["SeqId TC Grid", "3 1 80,1,1"]
 
 
-def test_all_twenty_columns(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_writes_twenty_columns(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     dictionary = tmp_path / "net.dict"
     dictionary.write_text("".join(f"{record!r}\n" for record in parse_file(net)[1]))
     assert main(["pyprof", "prof", "--csv", "-c", "all", str(dictionary)]) == 0

@@ -210,7 +210,7 @@ def test_the_typical_step_is_the_median_if_the_mean_is_within_a_tenth_of_it(
     assert typical_step(lengths).ns == typical_ms * MS
 
 
-def test_critical_path_and_what_ifs_of_the_step_without_profiling(tmp_path: Path) -> None:
+def test_corrected_replay_has_the_step_without_profiling(tmp_path: Path) -> None:
     _, bare_ns = Program(0.0).trace()
     path, length_ns = imported(tmp_path, Program(2.0), bare_ns)
     with opened(path, time_limit_s=60) as database:

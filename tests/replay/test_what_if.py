@@ -339,7 +339,7 @@ def test_kinds_of_streams_are_read_from_an_export(tmp_path: Path) -> None:
         ("adam_loop", "adam_fused", {"fuse": ["*Optimizer.step*"]}, 0.1),
     ],
 )
-def test_pairs_of_captures(
+def test_prediction_is_near_the_measured_step(
     before: str,
     after: str,
     wanted: dict[str, list[str]],

@@ -49,7 +49,7 @@ def test_the_last_started_forward_range_with_the_number(
     assert _link(rows) == expected
 
 
-def test_a_capture_of_three_hours_with_a_million_graph_nodes() -> None:
+def test_nodes_of_a_long_capture_are_linked() -> None:
     count, three_hours = 1_000_000, 3 * 3600 * 10**9
     number = np.arange(count, dtype=np.int64)
     forward_start = number * (three_hours // count)
@@ -70,7 +70,7 @@ def test_numbers_as_large_as_they_get() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12))
-def test_occurrence_numbers(pairs: list[tuple[int, int]]) -> None:
+def test_occurrence_numbers_count_earlier_rows(pairs: list[tuple[int, int]]) -> None:
     columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     found = occurrence_numbers(columns[:, 0], columns[:, 1])
     assert found.tolist() == [pairs[:row].count(pair) for row, pair in enumerate(pairs)]

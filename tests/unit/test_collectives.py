@@ -133,7 +133,7 @@ def test_a_run_of_one_process_has_one_rank_and_no_waiting(tmp_path: Path) -> Non
     assert found.query("SELECT rank, waiting_ns, unmatched_count FROM view_ranks") == [(0, None, 1)]
 
 
-def test_kinds_of_collectives() -> None:
+def test_names_of_kernels_give_kinds_of_collectives() -> None:
     names = {
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL": "AllReduce",
         "ncclKernel_AllGather_RING_LL_Sum_int8_t": "AllGather",

@@ -303,7 +303,7 @@ def test_calls_without_work_are_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("cat", "Kernel"), ("cat", "gpu_op")])
-def test_categories_of_other_versions(tmp_path: Path, field: str, value: str) -> None:
+def test_capital_categories_are_read(tmp_path: Path, field: str, value: str) -> None:
     """PyTorch before 1.12 wrote them with capitals; what is not known is counted."""
     events = _events()
     for event in events:
@@ -520,7 +520,7 @@ def test_short_names(name: str, short: str) -> None:
     assert short_name(name) == short
 
 
-def test_words_of_the_other_sources() -> None:
+def test_copy_kinds_are_read_in_words_of_other_sources() -> None:
     assert copy_kinds("Memcpy HtoD (Pageable -> Device)") == (1, 0)
     assert copy_kinds("Memcpy DtoD (Device -> Device)") == (8, -1)
     assert copy_kinds("something else") == (-1, -1)

@@ -28,7 +28,7 @@ from tests.fuzz.mutants import PAGE, make
 from tests.fuzz.originals import write_originals
 from tests.fuzz.text_mutants import make_records, make_trace
 
-COUNT = int(os.environ.get("DLPROF_MUTANTS", "24"))
+COUNT = int(os.environ.get("DLPROF_MUTANTS", "16"))
 ONE = os.environ.get("DLPROF_MUTANT", "")
 CHUNK = 20
 #: Files of a few hundred rows: whatever computes for longer than this hangs. Not by the clock on

@@ -97,7 +97,7 @@ def test_a_batch_fits_up_to_four_times_as_often() -> None:
     assert [batch_factor(share) for share in (2, 7, 23, 26, 49, 51, 90)] == [4, 4, 4, 2, 2, 1, 1]
 
 
-def test_the_longest_run_of_similar_iterations() -> None:
+def test_longest_run_of_similar_iterations_is_found() -> None:
     lengths = [900, 100, 101, 99, 400, 100, 98, 102, 100, 700, 650]
     assert steady_run(np.array(lengths)) == (1, 8)
     assert steady_run(np.array([1, 10, 100, 1000])) is None
@@ -131,7 +131,7 @@ def test_half_precision_ops_of_tensorflow_that_run_without_tensor_cores() -> Non
         )
 
 
-def test_tensorflow_1_without_xla() -> None:
+def test_xla_is_recommended_for_tensorflow_1() -> None:
     issue = detect_no_fusion(tensorflow("tensorflow1", ("MatMul", "Relu"), "", using=False))
     assert issue is not None
     assert "XLA" in issue.recommendation

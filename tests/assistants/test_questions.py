@@ -123,7 +123,7 @@ def test_which_op_takes_most_gpu_time(ask: Ask, names: list[str], databases: lis
     assert found["rows"][0][1] == scalar(databases[0], sql, aggregation)
 
 
-def test_which_kernels_could_use_tensor_cores_and_do_not(ask: Ask, names: list[str]) -> None:
+def test_kernels_that_could_use_tensor_cores_are_listed(ask: Ask, names: list[str]) -> None:
     filters = {"tc_eligible": "1", "using_tc": "0"}
     found = ask("ops", profile=names[1], filters=filters, columns=["op_type"], limit=1_000)
     assert found["count"] > 50

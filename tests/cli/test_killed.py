@@ -67,7 +67,7 @@ def _words(source: str, out: Path, *more: str) -> list[str]:
     return [f"--database={source}", "--reports=summary,kernel", f"--output_path={out}", *more]
 
 
-def test_while_it_imports(demo_profile: Path, tmp_path: Path) -> None:
+def test_killed_import_leaves_nothing(demo_profile: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = _words(str(demo_profile), out)
 
@@ -78,7 +78,7 @@ def test_while_it_imports(demo_profile: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_while_it_imports_rank_files(
+def test_killed_import_of_rank_files_leaves_nothing(
     profile: Callable[[str], Path], tmp_path: Path, workers: str
 ) -> None:
     from tests.rank_files import make_ranks

@@ -15,7 +15,7 @@ from aggregator.compare.distributions import (
 )
 
 
-def test_tails_and_quantiles_of_students_t():
+def test_tails_and_quantiles_are_those_of_students_t():
     cases = np.array(
         [
             (0.5, 1, 0.7048327646991336),
@@ -47,7 +47,7 @@ def test_mann_whitney_is_exact_for_few_samples(count, other, p):
     assert mann_whitney(base, new)[0] == pytest.approx(p, abs=1e-12)
 
 
-def test_mann_whitney_of_separated_captures():
+def test_mann_whitney_is_exact_for_separated_captures():
     base, new = np.arange(4.0)[:, None], np.arange(4.0)[:, None] + 10
     assert mann_whitney(base, new)[0] == pytest.approx(2 / 70)
     assert mann_whitney(base[:2], new[:2])[0] == pytest.approx(1 / 3)
@@ -59,7 +59,7 @@ def test_mann_whitney_corrects_for_ties():
     assert mann_whitney(base, new)[0] == pytest.approx(0.04397461602685454, abs=1e-12)
 
 
-def test_false_discovery_rates():
+def test_p_values_are_adjusted_as_by_benjamini_and_hochberg():
     p = np.array([0.01, 0.04, 0.03, 0.5])
     expected = [0.04, 0.16 / 3, 0.16 / 3, 0.5]
     assert benjamini_hochberg(p) == pytest.approx(expected)
@@ -69,7 +69,7 @@ def test_false_discovery_rates():
     assert not len(benjamini_hochberg(np.empty(0)))
 
 
-def test_gamma_derivatives():
+def test_derivatives_of_gamma_are_exact():
     at = np.array([0.5, 2, 7.3])
     assert digamma(at) == pytest.approx([-1.96351003, 0.42278434, 1.91782034], abs=1e-8)
     assert trigamma(at) == pytest.approx([4.9348022, 0.64493407, 0.14679577], abs=1e-8)

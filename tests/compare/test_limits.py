@@ -57,7 +57,7 @@ def test_nothing_limits_a_comparison_with_itself(capture: CaptureData) -> None:
     assert "set-up" not in found.headline
 
 
-def test_other_modes(capture: CaptureData) -> None:
+def test_note_says_that_the_modes_differ(capture: CaptureData) -> None:
     [note] = against(capture, mode="jax").notes
     assert note == (
         "The modes differ (pytorch and jax): ops have other names, so only the classes, causes and "
@@ -65,7 +65,7 @@ def test_other_modes(capture: CaptureData) -> None:
     )
 
 
-def test_other_domains(capture: CaptureData) -> None:
+def test_note_says_that_the_domains_differ(capture: CaptureData) -> None:
     [note] = against(capture, domains=("Loss", "Model")).notes
     assert note == (
         "The NVTX domains differ (none and Loss, Model): ops of the default domain own the time, "
@@ -73,7 +73,7 @@ def test_other_domains(capture: CaptureData) -> None:
     )
 
 
-def test_no_op_in_common(capture: CaptureData) -> None:
+def test_note_says_that_no_op_is_in_common(capture: CaptureData) -> None:
     found = against(capture, ops=renamed(capture))
     [note] = found.notes
     assert note.startswith("The sides have no op in common: they may be other models")
@@ -81,20 +81,20 @@ def test_no_op_in_common(capture: CaptureData) -> None:
     assert all(one.difference_ns == 0 for one in found.classes)
 
 
-def test_hardly_an_op_in_common(capture: CaptureData) -> None:
+def test_note_says_that_hardly_an_op_is_in_common(capture: CaptureData) -> None:
     [note] = against(capture, ops=renamed(capture, 100)).notes
     share = float(note.split()[2])
     assert 0 < share < 20
     assert note.endswith("classes, causes and modules in common can be compared.")
 
 
-def test_another_key_node(capture: CaptureData) -> None:
+def test_note_says_that_the_key_nodes_differ(capture: CaptureData) -> None:
     other = replace(capture.capture, key_node="my step")
     [note] = against(capture, capture=other).notes
     assert note.startswith("Other key nodes cut the iterations: ")
 
 
-def test_no_loop_on_one_side(capture: CaptureData) -> None:
+def test_steps_of_a_side_without_a_loop_are_not_compared(capture: CaptureData) -> None:
     """The whole profile counts as a step: its length says nothing, so nothing gets a verdict."""
     owned = capture.ownership
     whole = owned.lengths_ns.sum(keepdims=True)
@@ -130,7 +130,7 @@ def test_what_differs_in_the_set_up_is_in_the_first_line(capture: CaptureData) -
     assert "set-up" not in found.headline
 
 
-def test_a_cpu_ahead_of_the_gpu(capture: CaptureData) -> None:
+def test_note_says_that_the_cpu_is_ahead_of_the_gpu(capture: CaptureData) -> None:
     """Kernels that run for longer than the steps cannot have run in them."""
     length_ns = int(capture.capture.lengths_ns.sum())
     assert capture.launched_ns is None  # Its steps end when their kernels have ended.
@@ -185,5 +185,5 @@ def test_one_capture_a_side_can_show_that_a_step_is_far_longer(
         ("dlprof 'unbalanced", "dlprof 'unbalanced"),
     ],
 )
-def test_the_command_without_the_files_that_it_wrote(command: str, program: str) -> None:
+def test_program_is_named_without_the_files_that_it_wrote(command: str, program: str) -> None:
     assert program_of(command) == program

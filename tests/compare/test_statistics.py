@@ -131,7 +131,7 @@ def test_one_capture_a_side_shows_a_change_that_no_run_explains():
     assert step.verdicts == [Verdict.FASTER]
 
 
-def test_rows_of_one_side_only_and_rows_without_time():
+def test_rows_of_one_side_are_judged_without_an_interval():
     means = np.array([1e6, 0, 0])
     random = np.random.default_rng(3)
     base, new = ([capture(random, side) for _ in range(3)] for side in (means, means[[1, 0, 2]]))

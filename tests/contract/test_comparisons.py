@@ -144,7 +144,7 @@ def test_a_database_of_dlprof_is_not_compared(api: ApiClient, nvidia: Served) ->
     assert "NVIDIA" in reply.json["error"]["message"]
 
 
-def test_the_history_of_a_name(api: ApiClient, ours: Served) -> None:
+def test_history_has_the_captures_of_a_name(api: ApiClient, ours: Served) -> None:
     profile = api.get("/api/v1/profiles/").json["results"][0]
     found = api.get("/api/v1/history/", name=profile["name"]).json
     assert [one["name"] for one in found["captures"]] == [profile["id"]]

@@ -82,7 +82,7 @@ def test_the_panels_are_the_apis(
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_profile_is_the_apis(
+def test_report_has_the_profile_of_the_api(
     api: ApiClient, served: Served, report: ReportFile, language: str
 ) -> None:
     said = report.said(language)

@@ -52,7 +52,7 @@ def test_a_window_that_is_none(api: ApiClient, ours: Served, window: dict[str, s
     assert_error(api.get(ours.at("timeline/range/"), **window), 400, "INVALID_VALUE")
 
 
-def test_a_window_of_three_centuries(api: ApiClient, ours: Served) -> None:
+def test_window_of_three_centuries_is_answered(api: ApiClient, ours: Served) -> None:
     window = {"lanes": "iterations.0", "start_ns": 1 - 2**62, "stop_ns": 2**62 - 1}
     assert api.get(ours.at("timeline/range/"), **window).json["num_events"]
 
@@ -78,7 +78,7 @@ def test_a_tile_that_is_none(api: ApiClient, ours: Served, change: dict[str, str
     assert_error(api.get(ours.at("timeline/tiles/"), **tile | change), 400, "INVALID_VALUE")
 
 
-def test_selected_events_and_one_event(api: ApiClient, ours: Served) -> None:
+def test_selection_counts_the_events_of_each_lane(api: ApiClient, ours: Served) -> None:
     op = api.get(ours.at("ops/"), ordering="-gpu_time_ns", page_size=10).json["results"][0]["op_id"]
     hits = api.get(ours.at("timeline/hits/"), op=op, number=0).json
     assert hits["count"] == sum(lane["num_events"] for lane in hits["lanes"]) > 0

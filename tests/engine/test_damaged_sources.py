@@ -39,7 +39,7 @@ def _import(source: Path, tmp_path: Path) -> str:
     return error.code if error else "read"
 
 
-def test_an_export_cut_off_anywhere(sample_export: Path, tmp_path: Path) -> None:
+def test_export_cut_off_anywhere_crashes_no_import(sample_export: Path, tmp_path: Path) -> None:
     content = sample_export.read_bytes()
     page = 4096
     sizes = {*range(0, len(content), page), *range(1, len(content), page - 97), len(content) - 1}
@@ -53,7 +53,7 @@ def test_an_export_cut_off_anywhere(sample_export: Path, tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.sqlite"]
 
 
-def test_an_export_with_bytes_overwritten(sample_export: Path, tmp_path: Path) -> None:
+def test_overwritten_export_crashes_no_import(sample_export: Path, tmp_path: Path) -> None:
     content = sample_export.read_bytes()
     chance = random.Random(7)
     source = tmp_path / "damaged.sqlite"
@@ -70,7 +70,7 @@ def _aggregate(database: Path) -> DlprofError | None:
     return _failure(lambda: aggregate(database, request, NullProgress()))
 
 
-def test_a_database_cut_off_anywhere(sample_database: Path) -> None:
+def test_database_cut_off_anywhere_crashes_no_import(sample_database: Path) -> None:
     content = sample_database.read_bytes()
     # Within the last page SQLite takes what is missing for zeros.
     for size in range(0, len(content) - 8192, len(content) // 40):

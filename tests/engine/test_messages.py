@@ -95,5 +95,5 @@ def test_a_kernel_that_reduces_names_its_type(kernel: str, width: int | None) ->
         ("7", None),
     ],
 )
-def test_elements_of_a_call(sizes: str, count: int | None) -> None:
+def test_elements_of_a_call_are_counted(sizes: str, count: int | None) -> None:
     assert _elements(sizes) == count

@@ -75,7 +75,7 @@ def offsets(found: Analyzed) -> list[tuple[Any, ...]]:
     return sorted(found.query(sql))
 
 
-def test_names_numbers_and_times_of_all_ranks(tmp_path: Path) -> None:
+def test_joined_ranks_keep_names_numbers_and_times(tmp_path: Path) -> None:
     files = write(tmp_path, rank(), rank(gpu=1, start_utc_ns=START + 700, clock_ns=-5))
     found = join(tmp_path, files)
     names = {name for name in found.op_ids().values() if name.startswith("/")}

@@ -71,7 +71,7 @@ def test_output_shape_of_a_linear_layer_follows_its_weight() -> None:
         ("relu", "[[1, 2], nonsense", "[[1, 2], nonsense"),
     ],
 )
-def test_shapes_as_reports_show_them(op_type: str, shapes: str, expected: str) -> None:
+def test_shapes_are_written_as_reports_show_them(op_type: str, shapes: str, expected: str) -> None:
     assert shape_text(op_type, shapes) == expected
 
 

@@ -61,7 +61,7 @@ def test_literals_are_read_or_refused(text: str, value: Any) -> None:
     assert read_literal(text) == value
 
 
-def test_lists_and_objects() -> None:
+def test_lists_and_objects_are_read() -> None:
     assert read_list("[1]") == [1]
     assert read_object('{"a": 1}') == {"a": 1}
     assert [read_list(text) for text in ("", "5", "{}", "null", "[")] == [[]] * 5

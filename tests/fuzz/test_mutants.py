@@ -119,7 +119,9 @@ def test_mutants_cause_no_crash_and_no_hang(
 
 
 @pytest.mark.parametrize("name", ["export", "ours", "ranks", "trace"])
-def test_cut_at_every_page(name: str, originals: dict[str, Path], tmp_path: Path) -> None:
+def test_files_cut_at_every_page_are_refused(
+    name: str, originals: dict[str, Path], tmp_path: Path
+) -> None:
     original = originals[name].read_bytes()
     troubles: list[str] = []
     for at in range(0, len(original), PAGE):

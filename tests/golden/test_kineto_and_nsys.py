@@ -184,7 +184,7 @@ def test_backward_links_are_those_of_the_trace(rows: Rows, model: str) -> None:
     assert dict(rows(f"{model}.json", query)) == Counter(linked.values())
 
 
-def test_operations_of_calls_without_gradients(rows: Rows) -> None:
+def test_calls_without_gradients_have_their_operations(rows: Rows) -> None:
     """The output follows from the inputs of a call; nothing else holds it without a gradient."""
     counted = json.loads((CAPTURES / "flop_counter.json").read_text())["operators"]
     expected = Counter[str]()

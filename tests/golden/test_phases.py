@@ -64,7 +64,7 @@ PHASES = (
         ("decode", None),
     ],
 )
-def test_names_of_phases(name: str, phase: PhaseName | None) -> None:
+def test_names_give_phases(name: str, phase: PhaseName | None) -> None:
     assert read_phase(name) == phase
 
 

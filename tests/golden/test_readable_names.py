@@ -126,7 +126,7 @@ from tests.conftest import ProfileFactory
         ("", ""),
     ],
 )
-def test_the_readable_name_of_a_kernel(name: str, expected: str) -> None:
+def test_kernel_has_its_readable_name(name: str, expected: str) -> None:
     assert kernel_traits(name).readable_name == expected
 
 

@@ -304,7 +304,7 @@ def test_a_range_is_inclusive_at_both_ends(three_steps: Analyzed) -> None:
 
 
 @pytest.mark.parametrize(("first", "last"), [(3, 3), (0, 0), (0, 3), (None, 3), (3, None)])
-def test_ranges_at_the_ends_of_the_profile(
+def test_open_ranges_reach_the_ends_of_the_profile(
     three_steps: Analyzed, first: int | None, last: int | None
 ) -> None:
     added = three_steps.aggregate(iter_start=first, iter_stop=last)

@@ -240,7 +240,7 @@ def test_a_backward_pass_that_records_a_graph_recomputes_nothing(tmp_path: Path)
     assert found.query("SELECT count(*) FROM ops WHERE direction = 'recompute'") == [(0,)]
 
 
-def test_a_public_trace_with_checkpoints(imported: ProfileFactory) -> None:
+def test_recomputed_ops_of_a_public_trace_are_found(imported: ProfileFactory) -> None:
     database = imported("mi300__resnet_act_checkpoint.json.gz")
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute(

@@ -185,7 +185,7 @@ def test_odd_methods_are_refused_with_the_token(target: Target, profile: str) ->
         *("*", "http://127.0.0.1/api/v1/profiles/", "http://evil.example/api/v1/profiles/"),
     ],
 )  # fmt: skip
-def test_paths_that_lead_round_the_guard(target: Target, path: str) -> None:
+def test_no_path_leads_round_the_guard(target: Target, path: str) -> None:
     _assert_refused(target.ask("GET", path), path)
 
 
@@ -215,7 +215,7 @@ def test_headers_give_no_access(target: Target, header: str) -> None:
         *("a" * 300, "[::ffff:127.0.0.1]", None, " ", "169.254.169.254"),
     ],
 )  # fmt: skip
-def test_other_host_names_with_the_token(target: Target, host: str | None) -> None:
+def test_other_host_names_are_refused_with_the_token(target: Target, host: str | None) -> None:
     for path in (PROFILES, "/", "/healthz"):
         reply = target.ask("GET", path, target.bearer, host=host)
         assert reply.status == 400, (host, path, reply.status)

@@ -160,7 +160,7 @@ def test_other_brokers_are_taken(
     assert broker_url() == url
 
 
-def test_a_port_in_use(env: dict[str, str], golden: Path) -> None:
+def test_port_in_use_is_refused(env: dict[str, str], golden: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 

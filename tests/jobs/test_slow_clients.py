@@ -131,7 +131,7 @@ def test_trickling_heads_stop_nobody(viewer: RunningViewer, crowd: ExitStack) ->
         assert viewer.get("profiles/")["count"] == 1
 
 
-def test_clients_that_do_not_read(viewer: RunningViewer, crowd: ExitStack) -> None:
+def test_clients_that_do_not_read_stop_nobody(viewer: RunningViewer, crowd: ExitStack) -> None:
     (script,) = [path for path in STATIC.glob("assets/*.js") if path.stat().st_size > 1 << 20]
     request = f"GET /static/{script.relative_to(STATIC.parent)} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for _ in range(SLOW_CLIENTS):

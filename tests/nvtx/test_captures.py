@@ -209,7 +209,7 @@ def test_a_compiled_graph_lies_in_its_module_and_its_backward_in_the_graph(
 
 
 @pytest.mark.parametrize("name", ["no_emit_nvtx", "compile"])
-def test_memory_versions_and_settings_of_a_real_run(
+def test_real_run_has_memory_versions_and_settings(
     imported: Callable[[str], Imported], name: str
 ) -> None:
     _, connection = imported(name)

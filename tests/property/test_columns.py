@@ -55,7 +55,7 @@ def test_order_is_stable(values: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(SMALL, st.one_of(SMALL, st.integers(0, 2**33)), LARGE), max_size=40))
-def test_order_of_several_keys(rows: list[tuple[int, int, int]]) -> None:
+def test_rows_are_ordered_by_several_keys(rows: list[tuple[int, int, int]]) -> None:
     keys = [_array([row[position] for row in rows]) for position in range(3)]
     assert ordered(*keys).tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
 

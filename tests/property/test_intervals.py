@@ -56,7 +56,7 @@ def test_flattening_twice_changes_nothing(intervals: list[tuple[int, int]]) -> N
 
 
 @given(st.lists(INTERVALS, min_size=1, max_size=4))
-def test_union_of_several_sets(parts: list[list[tuple[int, int]]]) -> None:
+def test_union_covers_the_points_of_several_sets(parts: list[list[tuple[int, int]]]) -> None:
     together = union_of(*(flatten(*_columns(part)) for part in parts))
     assert _held(together) == set().union(*(_points(part) for part in parts))
 

@@ -30,7 +30,7 @@ def _rule(ranks: list[list[int]]) -> list[int]:
 
 
 @given(RANKS)
-def test_boundaries_over_ranks(ranks: list[list[int]]) -> None:
+def test_boundaries_over_ranks_follow_the_rule(ranks: list[list[int]]) -> None:
     assert sorted(set(boundaries(_arrays(ranks)).tolist())) == _rule(ranks)
 
 

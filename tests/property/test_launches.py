@@ -28,7 +28,7 @@ def _profile(calls: list[tuple[int, int, int]]) -> Any:
 
 
 @given(CALLS, st.lists(st.tuples(st.integers(0, 2), IDS), max_size=25))
-def test_the_first_started_call_of_the_process(
+def test_work_is_launched_by_the_first_started_call(
     calls: list[tuple[int, int, int]], wanted: list[tuple[int, int]]
 ) -> None:
     work = DeviceWork(

@@ -516,7 +516,7 @@ def test_damage_ends_in_an_answer(tmp_path: Path) -> None:
         ("", ""),
     ],
 )  # fmt: skip
-def test_short_names(name: str, short: str) -> None:
+def test_long_names_are_shortened(name: str, short: str) -> None:
     assert short_name(name) == short
 
 

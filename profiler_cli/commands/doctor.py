@@ -12,15 +12,19 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.dldb.guarded import few_rows, time_limit_s
 from aggregator.dldb.reader import damaged
 from aggregator.errors import DlprofError, UsageError
 from aggregator.system.plain_text import escape_control_characters, on_one_line
+from aggregator.system.replies import to_plain
 from profiler_cli.commands.databases import chosen_aggregation, open_any
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
+
+if TYPE_CHECKING:
+    from aggregator.tables.limits import Limits
 
 EXIT_LIMITED: Final = 10
 EXIT_UNREADABLE: Final = 4
@@ -54,25 +58,26 @@ def run_doctor(words: Sequence[str]) -> int:
         UsageError: The arguments are wrong.
     """
     options = _parser().parse_args(list(words))
+    document: dict[str, Any]
     try:
-        document = _read(options.file)
+        limits = _read(options.file)
+        document = {"is_readable": True, **to_plain(limits)}
+        code = EXIT_LIMITED if limits.fault_count else EXIT_DONE
     except UsageError:
         raise
     except DlprofError as error:
         document = {"is_readable": False, "code": error.code, "message": error.message}
         document["hint"] = error.hint
+        code = EXIT_UNREADABLE
     if options.json:
         print(json.dumps(document, indent=2))
     else:
         print(escape_control_characters("\n".join(_text(document))))
-    if not document["is_readable"]:
-        return EXIT_UNREADABLE
-    return EXIT_LIMITED if document["fault_count"] else EXIT_DONE
+    return code
 
 
-def _read(name: str) -> dict[str, Any]:
-    from aggregator.system.replies import to_plain  # noqa: PLC0415 - slow to load
-    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415
+def _read(name: str) -> Limits:
+    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415 - slow
     from aggregator.tables.connection import opened  # noqa: PLC0415
     from aggregator.tables.limits import read_limits  # noqa: PLC0415
 
@@ -88,10 +93,9 @@ def _read(name: str) -> dict[str, Any]:
             database.close()
             with opened(path, time_limit_s=time_limit_s(path)) as shown:
                 data = AggregationData(shown, {"aggr_id": aggr, "domain": domain})
-                found: dict[str, Any] = to_plain(read_limits(data))
+                return read_limits(data)
         except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
             raise damaged(path, error) from error
-    return {"is_readable": True, **found}
 
 
 def _text(document: Mapping[str, Any]) -> list[str]:

@@ -391,9 +391,9 @@ def test_cases_of_wrong_captures_are_limits(
 def _found(path: Path) -> dict[str, int]:
     """Counts of the faults that an import finds, without the rest of the import."""
     profile = open_profile(path, NullProgress())
-    calls = launching_calls(profile)  # type: ignore[arg-type] # none of these is a database
-    repair_order(profile, calls)  # type: ignore[arg-type]
-    find_limits(profile, calls)  # type: ignore[arg-type]
+    calls = launching_calls(profile)
+    repair_order(profile, calls)
+    find_limits(profile, calls)
     warnings: list[ProfileWarning] = profile.warnings
     codes = {warning.code: warning.count for warning in warnings}
     return {

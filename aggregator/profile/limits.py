@@ -254,7 +254,16 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "step": Figure(
         say("Time of a step"),
         ("performance-summary.step_ns",),
+        at_least=frozenset({LimitCode.CLOCK_ORDER}),
         at_most=frozenset({LimitCode.PROFILED_SPEED}),
+    ),
+    "steps": Figure(
+        say("Number of steps"),
+        tuple(
+            f"performance-summary.{name}"
+            for name in ("loop_steps", "step_count", "step_first", "between_steps")
+        ),
+        at_least=_MISSING - {LimitCode.BROKEN_TIMES},
     ),
     "gpu_time": Figure(
         say("Time of kernels"),
@@ -262,6 +271,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
             *(f"kernel-summary.{part}.gpu_time_ns" for part in ("all", "using_tc", "other")),
             *("kernel-summary.communication.gpu_time_ns", "efficiency.gpu_time_ns"),
             *("ops.gpu_time_ns", "op-types.gpu_time_ns", "kernels.gpu_time_ns"),
+            *(
+                f"op-summary.{part}.gpu_time_ns"
+                for part in ("all", "using_tc", "eligible_not_using", "other")
+            ),
+            *(
+                f"efficiency.{kind}_time_ns"
+                for kind in ("ideal", "left", "compute", "memory", "link")
+            ),
         ),
         at_least=_MISSING | {LimitCode.WHOLE_GRAPHS},
         at_most=_OVERLAP,
@@ -270,6 +287,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         say("Number of kernels"),
         (
             *(f"kernel-summary.{part}.count" for part in ("all", "using_tc", "other")),
+            *(f"kernel-summary.{part}.cpu_time_ns" for part in ("all", "using_tc", "other")),
             *("kernel-summary.communication.count", "kernels.num_calls"),
         ),
         at_least=(_MISSING - {LimitCode.BROKEN_TIMES}) | {LimitCode.WHOLE_GRAPHS},

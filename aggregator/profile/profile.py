@@ -292,7 +292,9 @@ MOVED_CLOCK = "GPU_CLOCK"
 """Code of the warning that the work of GPUs was moved, because their clock was behind."""
 ONE_OF_RANKS = "ONE_OF_RANKS"
 """Code of the warning that the other ranks of a job are not in the capture of one."""
-LOST_RECORDS = frozenset({"LOST_EVENTS", "DROPPED_EVENTS", "INCOMPLETE_EVENTS", "NO_GPU_WORK"})
+LOST_RECORDS = frozenset(
+    {"LOST_EVENTS", "DROPPED_EVENTS", "INCOMPLETE_EVENTS", "NO_GPU_WORK", "CUT_FILE"}
+)
 """Codes of warnings that records are missing: a GPU that shows no work may have done some."""
 
 

@@ -169,7 +169,8 @@ def repair_times(
         table["end"] = np.where(bad_end, table["start"], end)
     if count:
         text = say("events have times outside every session; they are counted with no duration.")
-        warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count))
+        rows = sum(len(table["start"]) for table in (*tables, *ranges))
+        warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count, count / rows))
 
 
 def _goes_beyond(column: Int64, least: int, most: int) -> bool:

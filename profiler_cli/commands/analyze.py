@@ -13,7 +13,8 @@ from aggregator.dldb.reader import is_own_database, open_database
 from aggregator.errors import DatabaseError
 from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportOptions, Mode
 from aggregator.pipeline import aggregate_copy, import_profile
-from aggregator.profile.profile import LOST_RECORDS, require_domains
+from aggregator.profile.limits import OF_WARNING, LimitCode
+from aggregator.profile.profile import require_domains
 from aggregator.system.sqlite_uri import as_text
 from profiler_cli.commands.advise import format_best
 from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
@@ -311,6 +312,11 @@ def _write_files(
         batch.commit()
 
 
+_INCOMPLETE: Final = frozenset(
+    {LimitCode.LOST_RECORDS, LimitCode.MISSING_WORK, LimitCode.PARTIAL_REPLAYS}
+)
+
+
 def format_losses(source: ReportSource) -> str:
     """Return what the recorder lost of the GPU's work, without which later figures are too low."""
     chunks = source.iter_chunks("view_warnings", ("code", "message", "count"), where=WHOLE_PROFILE)
@@ -319,7 +325,7 @@ def format_losses(source: ReportSource) -> str:
         f"The capture {'may be' if code == 'INCOMPLETE_EVENTS' else 'is'} incomplete ({count:,}): "
         f"{message}\n"
         for code, message, count in rows
-        if code in LOST_RECORDS
+        if OF_WARNING.get(str(code)) in _INCOMPLETE
     ]
     return "".join(lines) + "\n" if lines else ""
 

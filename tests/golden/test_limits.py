@@ -25,6 +25,7 @@ from aggregator.sources import open_profile
 from aggregator.system.progress import NullProgress
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
+from aggregator.tables.declared.addresses import OBJECTS
 from aggregator.tables.declared.summaries import KERNEL_SUMMARY, RESOURCE_USAGE
 from aggregator.tables.first_screen import read_first_screen
 from aggregator.tables.limits import Limits, read_limits
@@ -210,7 +211,7 @@ def test_lost_kernels_make_their_figures_bounds_and_leave_the_others(tmp_path: P
     path = _imported(loop.write(tmp_path / "trace.json"))
     bounds = {name: bound.bound for name, bound in _read(path).bounds.items()}
     assert bounds == {
-        **dict.fromkeys(("gpu_busy", "gpu_time", "kernels", "flops"), "at_least"),
+        **dict.fromkeys(("gpu_busy", "gpu_time", "kernels", "flops", "steps"), "at_least"),
         **dict.fromkeys(("gpu_idle", "step"), "at_most"),
         **dict.fromkeys(("tensor_cores", "critical_path", "rank_waiting"), "unknown"),
     }
@@ -219,6 +220,33 @@ def test_lost_kernels_make_their_figures_bounds_and_leave_the_others(tmp_path: P
     assert limit["code"] == "missing_work"
     assert "15 (30.0 %) launches of kernels" in limit["text"]
     assert "gpu_idle" in limit["figures"]
+
+
+def _figures(path: Path) -> dict[str, Any]:
+    """All fields of all objects."""
+    found: dict[str, Any] = {}
+    for data in _data(path):
+        for spec in OBJECTS.values():
+            values = data.read_object(spec)
+            for field in spec.fields:
+                value = values
+                for part in field.name.split("."):
+                    value = value[part]
+                found[f"{spec.name}.{field.name}"] = value
+    return found
+
+
+@pytest.mark.parametrize("change", [_drop_the_first, _stretch])
+def test_figures_that_no_limit_touches_are_the_same(tmp_path: Path, change: Change) -> None:
+    whole, damaged = _loop(), _loop()
+    change(damaged)
+    before = _figures(_imported(whole.write(tmp_path / "whole.json")))
+    path = _imported(damaged.write(tmp_path / "damaged.json"))
+    after = _figures(path)
+    touched = {field for bound in _read(path).bounds.values() for field in bound.fields}
+    # Reasons are sentences about how sure it is.
+    reasons = {"performance-summary.key_node_reason", "performance-summary.steady_note"}
+    assert {name for name in before if before[name] != after[name]} <= touched | reasons
 
 
 def test_steps_that_lack_kernels_are_not_steady(tmp_path: Path) -> None:

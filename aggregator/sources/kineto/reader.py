@@ -272,7 +272,9 @@ def _warnings(events: TraceEvents) -> list[ProfileWarning]:
         warnings.append(ProfileWarning("UNUSED_EVENTS", text, events.unused.total()))
     if events.broken:
         text = say("events of the trace have no time or no duration; they were left out.")
-        warnings.append(ProfileWarning("BROKEN_EVENTS", text, events.broken))
+        rows = sum(len(table["start"]) for table in events.tables.values()) + events.broken
+        share = events.broken / rows
+        warnings.append(ProfileWarning("BROKEN_EVENTS", text, events.broken, share))
     if events.odd:
         kinds = ", ".join(f"{count} {name}" for name, count in sorted(events.odd.items()))
         text = say(

@@ -127,7 +127,8 @@ def _lost(texts: list[str]) -> list[ProfileWarning]:
         collected=collected,
         produced=produced,
     )
-    return [ProfileWarning("LOST_EVENTS", text, failures)]
+    share = (produced - collected) / produced if 0 < collected < produced else None
+    return [ProfileWarning("LOST_EVENTS", text, failures, share)]
 
 
 def _errors(texts: Iterable[str]) -> list[ProfileWarning]:

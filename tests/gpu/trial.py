@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -97,8 +97,8 @@ def _show(run: TrialRun) -> None:
     sys.stdout.flush()
 
 
-def try_changes(bench: Bench) -> Sequence[TrialRun]:
-    """Run the base, itself, a planted change and a failure; returns the runs of the base."""
+def try_changes(bench: Bench) -> None:
+    """Run the base, itself, a planted change and a failure."""
     commands = bench.command(), bench.command("name=same"), bench.command(f"extra={EXTRA}")
     trial = bench.run(*commands, bench.command("fail=here"), repeats=5)
     same, slower, failed = trial.estimates()
@@ -112,11 +112,13 @@ def try_changes(bench: Bench) -> Sequence[TrialRun]:
     bench.expect("the others are measured", is_true=min(map(trial.measured, range(3))) == 5)
     bench.expect("steps are timed by the GPU", is_true={r.clock for r in trial.runs} <= {"gpu", ""})
     bench.expect("the clock is known", is_true=all(r.sm_clock_mhz for r in trial.runs if r.step_ns))
-    return [run for run in trial.runs if run.variant < 2]
 
 
-def draw_trials(bench: Bench, runs: Sequence[TrialRun]) -> None:
+def try_itself(bench: Bench, pairs: int) -> None:
     """Draw trials of the program against itself from its runs."""
+    trial = bench.run(bench.command(), bench.command("name=same"), repeats=pairs)
+    runs = [run for run in trial.runs if run.step_ns]
+    bench.found["runs"] = [asdict(run) for run in runs]
     order, verdicts = random.Random(2), []
     starts = range(len(runs) - WINDOW + 1)
     for number in range(TRIALS):
@@ -172,27 +174,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", default=sys.executable, help="of the programs")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--runs", type=int, default=8, help="further runs a side of A and A")
+    parser.add_argument("--pairs", type=int, default=7, help="runs a side of A and A")
+    parser.add_argument("--parts", default="changes,itself,torchrun,command")
     parser.add_argument("--limit", type=float, default=230, help="no part begins after so many s")
     parser.add_argument("--json", type=Path, help="file for everything that was found")
     options = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dlprof-try-") as name:
         bench = Bench(Path(name), options.python, options.steps)
-        runs = list(try_changes(bench))
-        again = bench.run(bench.command(), bench.command("name=same"), repeats=options.runs)
-        runs += [run for run in again.runs if run.step_ns]
-        bench.found["runs"] = [asdict(run) for run in runs]
-        draw_trials(bench, [run for run in runs if run.step_ns])
-        parts: list[tuple[str, Callable[[], None]]] = [
-            ("torchrun", lambda: try_torchrun(bench)),
-            ("command", lambda: try_command(bench, options.limit)),
-        ]
-        for part, run_it in parts:
+        parts: dict[str, Callable[[], None]] = {
+            "changes": lambda: try_changes(bench),
+            "itself": lambda: try_itself(bench, options.pairs),
+            "torchrun": lambda: try_torchrun(bench),
+            "command": lambda: try_command(bench, options.limit),
+        }
+        for part in options.parts.split(","):
             if time.monotonic() - began > options.limit:
                 print(f"no time is left for {part}")
                 continue
-            run_it()
+            parts[part]()
+            if options.json is not None:
+                options.json.write_text(json.dumps(bench.found, indent=1))
         left = subprocess.run(["pgrep", "-f", name], capture_output=True, text=True, check=False)
         bench.expect("no process is left", is_true=not left.stdout.strip())
     bench.found |= {"wrong": bench.wrong, "seconds": round(time.monotonic() - began)}

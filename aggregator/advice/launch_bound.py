@@ -9,6 +9,7 @@ import numpy as np
 from aggregator.advice.evidence import LATE, gap_items, gaps_proof
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Finding, Item, Remedy
+from aggregator.options import Mode
 from aggregator.replay.changes import launch_once
 from aggregator.texts import Text, say
 
@@ -106,6 +107,11 @@ def _recommendation(facts: Facts) -> Text:
         return say(
             "Part of the step is replayed from CUDA graphs already. Capture what is launched "
             "between the replays, too, or let a replay do more: several steps or requests"
+        )
+    if facts.mode not in (Mode.PYTORCH, Mode.SIMPLE):
+        return say(
+            "Run fewer and larger kernels: compile the whole step (jax.jit, or tf.function with "
+            "jit_compile=True), or a larger batch"
         )
     found = _ops_of_value_sizes(facts)
     if found:

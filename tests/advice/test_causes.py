@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.advice import checkpointing, unfused_optimizer
+from aggregator.advice import checkpointing, launch_bound, unfused_optimizer
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Finding
 from aggregator.advice.unfused_optimizer import STEP
@@ -146,6 +146,14 @@ def _late(thread: Thread, at: int, op: str, count: int = 60) -> None:
 def test_cuda_graphs_are_advised_where_kernels_are_launched_one_by_one(tmp_path: Path) -> None:
     found = _run(tmp_path, lambda thread, at: _late(thread, at, "add"))
     assert _recommended(found)["launch_bound"].startswith(GRAPHS)
+
+
+def test_a_program_of_another_framework_is_not_told_to_use_torch(tmp_path: Path) -> None:
+    facts = _facts(_run(tmp_path, lambda thread, at: _late(thread, at, "add")))
+    found = launch_bound.advise(replace(facts, mode="jax"))
+    assert isinstance(found, Finding)
+    assert "jax.jit" in found.recommendation
+    assert "torch" not in found.recommendation
 
 
 @pytest.mark.parametrize("op", ["nonzero", "repeat_interleave", "unique_consecutive"])

@@ -84,7 +84,7 @@ def _batches_of_shapes(base: CaptureData, new: CaptureData) -> tuple[int, int] |
 
 
 def _first_sizes(base: str, new: str) -> tuple[int, int] | None:
-    """The first sizes of shapes that differ in nothing else, or in what is a multiple of them."""
+    """Return the first sizes of shapes that differ in nothing else, or in multiples of them."""
     sizes = [[int(size) for size in _SIZE.findall(text)] for text in (base, new)]
     if len(sizes[0]) != len(sizes[1]) or not sizes[0] or not min(sizes[0][0], sizes[1][0]):
         return None

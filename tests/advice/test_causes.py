@@ -148,7 +148,7 @@ def test_cuda_graphs_are_advised_where_kernels_are_launched_one_by_one(tmp_path:
     assert _recommended(found)["launch_bound"].startswith(GRAPHS)
 
 
-def test_a_program_of_another_framework_is_not_told_to_use_torch(tmp_path: Path) -> None:
+def test_a_program_of_another_framework_gets_no_advice_on_torch(tmp_path: Path) -> None:
     facts = _facts(_run(tmp_path, lambda thread, at: _late(thread, at, "add")))
     found = launch_bound.advise(replace(facts, mode="jax"))
     assert isinstance(found, Finding)

@@ -278,6 +278,7 @@ def test_report_works_in_a_frame_without_an_origin(offline: Page, made: Path) ->
     expect(frame.get_by_role("region", name="Performance summary")).to_be_visible()
 
     # WHEN the reader goes to another view and sorts its table
+    frame.get_by_role("link", name="Ops and kernels").click()
     frame.get_by_role("link", name="Op type summary").click()
     frame.get_by_role("columnheader", name="Op type").get_by_role("button").click()
 

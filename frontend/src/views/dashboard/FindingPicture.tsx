@@ -32,7 +32,11 @@ interface FindingPictureProps {
 }
 
 export function FindingPicture({ items, scale, gainPct }: FindingPictureProps): JSX.Element | null {
-  const timed = items.filter((item) => (item.timeNs ?? 0) > 0).slice(0, MOST);
+  // Those of one kind: times of others mean something else.
+  const [first] = items.filter((item) => (item.timeNs ?? 0) > 0);
+  const timed = items
+    .filter((item) => (item.timeNs ?? 0) > 0 && item.kind === first?.kind)
+    .slice(0, MOST);
   const marked = timed.filter((item) => item.kind === "iteration").map((item) => Number(item.name));
   if (marked.length > 0) return <Spark width={120} height={32} marked={marked} />;
   if (timed.length === 0) return gainPct === null ? null : <Share pct={gainPct} />;

@@ -158,7 +158,7 @@ function Row(props: RowProps): JSX.Element {
       ) : (
         <span>{row.name}</span>
       )}
-      <span class="aggregation-key">
+      <span class="aggregation-key" title={row.key_node_reason ?? undefined}>
         {row.key_node !== null && row.key_node !== "" && <Name name={row.key_node} />}
       </span>
       <a class="button" href={hrefWith(compareWith(id))}>

@@ -27,7 +27,7 @@ def test_an_op_is_reached_from_its_row_and_shows_what_the_api_says(
 ) -> None:
     # GIVEN a row of the table of ops
     op_id = _top_op(viewer)
-    page.goto(viewer.address(view="ops"))
+    page.goto(viewer.address(view="ops", per="total"))
     row = rows(grid(page, "Ops")).first
     expect(row).to_be_visible()
     # WHEN its page is opened with the keyboard
@@ -39,7 +39,7 @@ def test_an_op_is_reached_from_its_row_and_shows_what_the_api_says(
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Op {op['op_name']}")
     totals = page.get_by_role("region", name="Totals")
     expect(totals.locator("dd", has_text=f"{op['num_calls']}").first).to_be_visible()
-    expect(totals.locator(f'[title="{op["gpu_time_ns"]:,} ns"]')).to_be_visible()
+    expect(totals.locator(f'[title="{op["gpu_time_ns"]:,} ns total"]')).to_be_visible()
     calls = get(viewer, f"ops/{quote(op_id)}/calls/")
     bars = page.get_by_role("region", name="Over the iterations").locator("svg g")
     expect(bars).to_have_count(len(calls["iterations"]))
@@ -59,7 +59,7 @@ def test_an_op_is_reached_from_its_row_and_shows_what_the_api_says(
 def test_a_kernel_is_reached_from_a_table_and_leads_to_its_ops(
     page: Page, viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
 ) -> None:
-    page.goto(viewer.address(view="ops"))
+    page.goto(viewer.address(view="ops", per="total"))
     kernels = grid(page, "Kernels of all ops")
     kernel = get(viewer, "merged-kernels/?page_size=10")["results"][0]
     row = rows(kernels).first
@@ -69,7 +69,7 @@ def test_a_kernel_is_reached_from_a_table_and_leads_to_its_ops(
     expect(page.get_by_text(name, exact=True).first).to_be_visible()
     launches = get(viewer, f"kernels/{quote(name, safe='')}/launches/")
     totals = page.get_by_role("region", name="Totals")
-    expect(totals.locator(f'[title="{launches["gpu_time_ns"]:,} ns"]')).to_be_visible()
+    expect(totals.locator(f'[title="{launches["gpu_time_ns"]:,} ns total"]')).to_be_visible()
     ops = grid(page, "Ops that launched it")
     expect(rows(ops)).to_have_count(launches["num_ops"])
     expect(page.locator("html")).to_have_attribute("data-theme", theme)

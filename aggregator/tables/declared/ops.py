@@ -347,7 +347,7 @@ GROUP_OPS = TableSpec(
     default_ordering=("name",),
     key=("name", "id"),
     lead=("name", "kind", "level", "gpu_time_ns", "cpu_time_ns", "cpu_overhead_ns", "gpu_idle_ns"),
-    hidden=("id", "trimmed_name", "rank", "gpu_idle_ns"),
+    hidden=("id", "trimmed_name", "rank", "cpu_overhead_ns", "gpu_idle_ns"),
 )
 
 ITERATION_OPS = TableSpec(

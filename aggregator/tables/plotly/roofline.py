@@ -17,11 +17,12 @@ from aggregator.tables.plotly.values import Table, column
 from aggregator.texts import say
 
 MAX_POINTS = 400  # Number of ops shown, those with the most GPU time.
-_COLORS = {"compute": "#1b7f3b", "memory": "#3b7dd8", "link": "#c9935a"}
+# Colors of their own: those of the parts of a step mean kinds of GPU work.
+_COLORS = {"compute": "#6e56cf", "memory": "#0f8f9c", "link": "#8f6b3a"}
 _NAMES = {
-    "compute": say("Bound by computing"),
-    "memory": say("Bound by memory"),
-    "link": say("Bound by the bus"),
+    "compute": say("Compute-bound"),
+    "memory": say("Memory-bound"),
+    "link": say("Bus-bound"),
 }
 _ROOFS = ("float16", "bfloat16", "float8", "tf32", "float32", "float64")
 _BACKGROUND = {Theme.LIGHT: "rgba(255,255,255,0.75)", Theme.DARK: "rgba(23,26,33,0.75)"}

@@ -21,7 +21,7 @@ export const GROUPS_TABLE: TableSpec<GroupOpsRow> = {
 };
 
 /** The columns with the figures of a group or op. */
-export const GROUP_FIGURES = GROUPS_TABLE.columns.filter(({ key }) => /_ns$|^num_/.test(key));
+const GROUP_FIGURES = GROUPS_TABLE.columns.filter(({ key }) => /_ns$|^num_/.test(key));
 
 /** The columns of the tree; its shape shows kind and level. */
 export const TREE_TABLE: Pick<TableSpec<GroupOpsRow>, "id" | "columns"> = {

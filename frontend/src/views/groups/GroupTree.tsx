@@ -14,7 +14,7 @@ import { scopedUrl, useScope } from "../../state/scope";
 import { ShareBar } from "../../table/columns";
 import { nextSort, sortDirection } from "../../table/model";
 import type { CellContext, Column } from "../../table/spec";
-import { GROUP_FIGURES, GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
+import { GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
 import { HeaderUnit } from "../../table/TableHeader";
 import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
 import { TruncationNote } from "../../table/TruncationNote";
@@ -246,7 +246,7 @@ function Branch({ parent, tree }: { parent: GroupOpsRow | null; tree: Tree }): J
           more={
             index + 1 === pages
               ? (left) => (
-                  <Message level={level}>
+                  <Message level={level} tree={tree}>
                     <button type="button" class="link-button" onClick={() => setPages(pages + 1)}>
                       {t("Show {count} more", { count: formatInt(Math.min(left, PAGE_SIZE)) })}
                     </button>{" "}
@@ -279,23 +279,28 @@ function BranchPage(props: {
   const level = (parent?.level ?? 0) + 1;
   if (found.error !== null) {
     return (
-      <Message level={level}>
+      <Message level={level} tree={tree}>
         <ErrorNote error={found.error} onRetry={found.reload} />
       </Message>
     );
   }
-  if (found.data === null) return <Message level={level}>{t("Loading…")}</Message>;
+  if (found.data === null)
+    return (
+      <Message level={level} tree={tree}>
+        {t("Loading…")}
+      </Message>
+    );
   const { count, results, unknown } = found.data;
   if (count === 0 && tree.search !== "") {
     return (
-      <Message level={level}>
+      <Message level={level} tree={tree}>
         {t("No group or op contains “{text}”", { text: tree.search })}
       </Message>
     );
   }
   if (parent === null && count === 0) {
     return (
-      <Message level={level}>
+      <Message level={level} tree={tree}>
         <NoOps reason={unknown?.["*"] ?? scope.profile.info.no_ops_reason ?? null} />
       </Message>
     );
@@ -319,10 +324,11 @@ function BranchPage(props: {
   );
 }
 
-function Message({ level, children }: { level: number; children: ComponentChildren }): JSX.Element {
+function Message(props: { level: number; tree: Tree; children: ComponentChildren }): JSX.Element {
+  const { level, tree, children } = props;
   return (
     <tr class="tree-message">
-      <td colSpan={GROUP_FIGURES.length + 2} style={{ paddingLeft: `${indent(level)}px` }}>
+      <td colSpan={tree.figures.length + 2} style={{ paddingLeft: `${indent(level)}px` }}>
         {children}
       </td>
     </tr>

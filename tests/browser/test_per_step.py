@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Viewer
 from tests.browser.test_linked_views import get
 
-TIMES = re.compile(r"^(GPU|CPU) time( above ideal)?\s*\(")
+TIMES = re.compile(r"^((GPU|CPU|Ideal) time|Time above ideal)\s+ms")
 # Text of each name as it is drawn, by the whole name.
 DRAWN = """body => [...body.querySelectorAll('tr[data-index] > td:first-child .name')].map(name => [
   name.title, (name.querySelector('[aria-hidden]') ?? name).textContent])"""

@@ -43,7 +43,7 @@ def total_of(page: Page) -> int:
 
 
 def test_numbers_sort_from_the_largest_and_turn_round(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="ops"))
+    page.goto(viewer.address(view="ops", ops__cols="gpu_time_ns,share_pct,cpu_time_ns"))
     table = ops_table(page)
     expect_rows(table, 50)
     header = table.get_by_role("columnheader", name=re.compile("^CPU time"))
@@ -87,27 +87,27 @@ def test_a_page_beyond_the_end_becomes_the_last(page: Page, viewer: Viewer) -> N
 
 
 def test_typed_filters_show_as_chips_and_narrow_the_count(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="ops"))
+    page.goto(viewer.address(view="ops", per="total"))
     region = page.get_by_role("region", name="Ops", exact=True)
     total = total_of(page)
     region.get_by_role("button", name="Filters").click()
     region.get_by_role("combobox", name="Direction").select_option("bprop")
     region.get_by_role("textbox", name="Op name contains").fill("conv")
-    region.get_by_role("textbox", name="GPU time at least in ms").fill("0.5")
-    region.get_by_role("combobox", name="TC eligible").select_option("yes")
+    region.get_by_role("textbox", name="GPU time at least in ms total").fill("0.5")
+    region.get_by_role("combobox", name="TC", exact=True).select_option("yes")
     chips = region.get_by_role("list", name="Active filters")
-    for text in ("Direction: bprop", "contains “conv”", "GPU time ≥ 0.5 ms", "TC eligible: yes"):
+    for text in ("Direction: bprop", "contains “conv”", "GPU time ≥ 0.5 ms total", "TC: yes"):
         expect(chips).to_contain_text(text)
     count = region.get_by_role("status").first
     expect(count).to_have_text(re.compile(rf"^\d+ of {total:,} ops$"))
     table = ops_table(page)
     expect(table).to_have_attribute("aria-busy", "false")
-    assert set(cells(table, 4)) == {"bprop"}
+    assert set(cells(table, 3)) == {"bprop"}
     assert all("conv" in name for name in cells(table, 0))
     assert min(as_numbers(cells(table, 1))) >= 0.5
     page.reload()
     expect(count).to_have_text(re.compile(rf"^\d+ of {total:,} ops$"))
-    expect(region.get_by_role("textbox", name="GPU time at least in ms")).to_have_value("0.5")
+    expect(region.get_by_role("textbox", name="GPU time at least in ms total")).to_have_value("0.5")
     chips.get_by_role("button", name=re.compile("Remove: Direction")).click()
     expect(chips).not_to_contain_text("Direction")
     chips.get_by_role("button", name="Clear all").click()
@@ -138,7 +138,7 @@ def test_the_search_waits_for_the_last_key(page_of_own_context: Page, viewer: Vi
     expect(ops_table(page)).to_have_attribute("aria-busy", "false")
     # The page may ask again when its clock goes on, an hour later; never for half a word.
     assert {parse_qs(urlsplit(url).query)["search"][0] for url in asked} == {"batch_norm"}
-    assert all("batch_norm" in name for name in cells(ops_table(page), 5))
+    assert all("batch_norm" in name for name in cells(ops_table(page), 6))
 
 
 def test_nothing_found_says_so_and_offers_the_way_back(page: Page, viewer: Viewer) -> None:
@@ -224,6 +224,7 @@ def test_an_export_holds_all_rows_that_fit_and_no_others(
     exported = json.loads(target.read_text())
     found = exported if isinstance(exported, list) else exported["results"]
     assert len(found) == expected
+    region.get_by_role("button", name="Export").click()
     with page.expect_download() as download:
         region.get_by_role("link", name="CSV").click()
     target = tmp_path / "ops.csv"
@@ -324,7 +325,7 @@ def test_a_link_with_a_bound_that_is_no_number_shows_what_it_says(
 
 def test_columns_are_resized_by_pointer_and_key_and_stay_so(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="ops"))
-    header = ops_table(page).get_by_role("columnheader", name=re.compile("^CPU time"))
+    header = ops_table(page).get_by_role("columnheader", name=re.compile("^GPU time"))
     expect_rows(ops_table(page), 50)
 
     def width() -> int:

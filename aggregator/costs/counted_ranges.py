@@ -192,8 +192,22 @@ def steps_around(profile: Profile, nested: NestedRanges | None, position: Intege
 
 def inner_tensors(profile: Profile, nested: NestedRanges, position: int) -> tuple[Argument, ...]:
     """Distinct tensors of the ranges inside one, which follow it up to the next outside."""
-    after = np.flatnonzero(nested.parent[position + 1 :] < position)
-    stop = position + 1 + int(after[0]) if len(after) else len(nested.parent)
+    stop = _end_of(nested, position)
     codes = np.unique(nested.shapes[position + 1 : stop])
     calls = (recorded_call(profile, "", -1, code) for code in codes[codes >= 0].tolist())
     return tuple(dict.fromkeys(tensor for call in calls for tensor in call.arguments))
+
+
+def _end_of(nested: NestedRanges, position: int) -> int:
+    """The first range after one that is not inside it."""
+    low, step = position + 1, _FIRST_STEP
+    while low < len(nested.parent):
+        after = np.flatnonzero(nested.parent[low : low + step] < position)
+        if len(after):
+            return low + int(after[0])
+        low, step = low + step, 4 * step
+    return len(nested.parent)
+
+
+_FIRST_STEP = 256
+"""A layer of experts calls some dozens of operators."""

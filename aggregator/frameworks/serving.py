@@ -47,6 +47,8 @@ _MOST_TOKENS = 1 << 40
 
 _REQUESTS = r"\d{1,12}\(sq(\d{1,12})sk(\d{1,18})sqsq(\d{1,18})sqsk(\d{1,18})\)"
 _VLLM_LENGTHS = re.compile(rf"^execute_(?:\d{{1,12}}_)?context_{_REQUESTS}_generation_{_REQUESTS}")
+_LONGEST_STEP = 1024
+"""Longer names are call stacks."""
 _LENGTH_FIELDS = ("sq", "sk", "sqsq", "sqsk")
 
 
@@ -73,6 +75,8 @@ def read_lengths(name: str) -> StepLengths | None:
     ``execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk550sqsq32sqsk550)``, or
     ``step[MIXED bs=4 c_sq=3 c_sk=7 ...]``.
     """
+    if "sqsk" not in name or len(name) > _LONGEST_STEP:
+        return None
     if found := _VLLM_LENGTHS.match(name):
         numbers = [int(text) for text in found.groups()]
     else:

@@ -89,8 +89,8 @@ def _with_unnamed(facts: Facts, repeated: Bool) -> tuple[Bool, Flattened]:
             if is_single and facts.ops.types[work.op[here[first - 1]]] not in kinds:
                 rows[inside] = True
         called = work.api_start_ns[here]
-        steps = np.diff(called)[backward[here][1:] & backward[here][:-1]]
-        usual_ns = int(np.median(steps)) if len(steps) else 0
+        gaps_ns = np.diff(called)[backward[here][1:] & backward[here][:-1]]
+        usual_ns = int(np.median(gaps_ns)) if len(gaps_ns) else 0
         edges = np.flatnonzero(np.diff(rows[here].astype(np.int8), prepend=0, append=0))
         first, last = edges[0::2], edges[1::2]
         until = called[np.minimum(last, len(here) - 1)] - usual_ns

@@ -317,8 +317,8 @@ AGGREGATION: Final = (
         ("--phase",),
         any_text("NAME"),
         "Aggregate only iterations of this phase: prefill or decode of a serving engine or of "
-        "generate(), train, or another name that the program gave (see docs/llm.md). For a database "
-        "and without a range, only the steady iterations.",
+        "generate(), train, or another name that the program gave (see docs/llm.md). For a "
+        "database and without a range, only the steady iterations.",
         "all iterations",
     ),
     Option(

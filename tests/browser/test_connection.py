@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Dialog, Page, Route, expect
 
 from tests.browser.conftest import Viewer, Watch, settled
 
@@ -49,7 +49,12 @@ def test_the_first_html_shows_a_shell(page: Page, viewer: Viewer) -> None:
 
 def test_the_copy_that_a_browser_refuses_is_offered_by_hand(page: Page, viewer: Viewer) -> None:
     said: list[str] = []
-    page.on("dialog", lambda dialog: (said.append(dialog.default_value), dialog.dismiss()))
+
+    def dismiss(dialog: Dialog) -> None:
+        said.append(dialog.default_value)
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
     page.goto(viewer.address())
     settled(page)
     page.evaluate(

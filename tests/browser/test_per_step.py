@@ -78,6 +78,6 @@ def test_rows_with_different_names_are_drawn_differently(
     expect(table.locator("tr[data-index='20']")).to_be_attached()
     drawn = page.locator("#op-rows").evaluate(DRAWN)
     assert len(drawn) > 20
-    texts = {}
+    texts: dict[str, str] = {}
     for name, text in drawn:
         assert texts.setdefault(text, name) == name

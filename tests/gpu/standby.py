@@ -37,7 +37,7 @@ def time_in_turns(folder: Path, repeats: int) -> dict[str, Any]:
         for run in runs:
             run.wait_ready()
         for key, run in zip(wave, runs, strict=True):
-            found = run.let_go(to_its_end=True)
+            found = run.let_go()
             shown: Any = statistics.median(found["times_ms"]) if "times_ms" in found else found
             print(*key, shown, flush=True)
             if "times_ms" in found:

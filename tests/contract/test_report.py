@@ -19,7 +19,7 @@ from tests.report_file import ReportFile, read_report
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the page is not built: make frontend")
 
 DOMAIN = "default-domain"
-PANELS = (*OBJECTS, "recommendations", "top-ops", "top-kernels", "verdict")
+PANELS = (*OBJECTS, "recommendations", "top-ops", "top-kernels", "verdict", "limits")
 
 
 @pytest.fixture(scope="module")

@@ -67,13 +67,18 @@ def _is_captured(profile: Profile, rows: Int64) -> Bool:
     process = profile.thread_process[api.thread]
     result = np.zeros(len(rows), dtype=bool)
     for own in np.unique(process[begins]).tolist():
-        begun, ended = (
-            np.sort(times[calls[process[calls] == own]])
-            for times, calls in ((api.start_ns, begins), (api.end_ns, ends))
-        )
-        depth = np.searchsorted(begun, api.start_ns[rows], side="right")
-        depth -= np.searchsorted(ended, api.start_ns[rows], side="right")
-        result |= (process[rows] == own) & (depth > 0)
+        times = [
+            api.start_ns[begins[process[begins] == own]],
+            api.end_ns[ends[process[ends] == own]],
+        ]
+        change = np.repeat([1, -1], [len(part) for part in times])
+        at = np.concatenate(times)
+        order = ordered(at)
+        depth = np.cumsum(change[order])
+        # An end without its begin, which was before the recording, ends nothing.
+        depth -= np.minimum(np.minimum.accumulate(depth), 0)
+        place = np.searchsorted(at[order], api.start_ns[rows], side="right") - 1
+        result |= (process[rows] == own) & (place >= 0) & (depth[np.maximum(place, 0)] > 0)
     return result
 
 

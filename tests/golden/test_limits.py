@@ -67,6 +67,7 @@ def _capture_a_graph(loop: Loop) -> int:
     kernels = _kernels(loop)
     first = next(event for event in loop.events if event["cat"] == "cuda_runtime")
     last = [event for event in loop.events if event["name"] == "cudaLaunchKernel"][4]
+    loop.add("cuda_runtime", "cudaStreamEndCapture", first["ts"] - 9, 1)
     loop.add("cuda_runtime", "cudaStreamBeginCapture", first["ts"] - 3, 1)
     loop.add("cuda_runtime", "cudaStreamEndCapture", last["ts"] + 5, 1)
     loop.events = [event for event in loop.events if event not in kernels[:5]]

@@ -81,12 +81,12 @@ def _with_unnamed(facts: Facts, repeated: Bool) -> tuple[Bool, Flattened]:
     for gpu in facts.gpus:
         here = np.flatnonzero(facts.launched & (work.device == gpu.device))
         here = here[np.argsort(work.api_start_ns[here], kind="stable")]
-        for first, last in _holes(repeated[here]):
-            inside = here[first:last]
+        for begin, end in _holes(repeated[here]):
+            inside = here[begin:end]
             own = np.unique(work.op[inside[backward[inside]]])
             kinds = {facts.ops.types[row] for row in own.tolist()}
-            is_single = last - first == 1 or not len(own)
-            if is_single and facts.ops.types[work.op[here[first - 1]]] not in kinds:
+            is_single = end - begin == 1 or not len(own)
+            if is_single and facts.ops.types[work.op[here[begin - 1]]] not in kinds:
                 rows[inside] = True
         called = work.api_start_ns[here]
         gaps_ns = np.diff(called)[backward[here][1:] & backward[here][:-1]]

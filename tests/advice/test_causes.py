@@ -401,6 +401,27 @@ def test_advice_on_captures_is_proved_and_suspects_no_idle_data_loader(
     assert all(isinstance(json.loads(row[0]), list) for row in evidence)
 
 
+def test_a_wait_in_a_step_that_the_gpu_limits_saves_what_the_gpu_idles(tmp_path: Path) -> None:
+    def step(thread: Thread, at: int) -> None:
+        thread.op("linear", at + 1_000, at + 9_000)
+        thread.launch(GEMM, at + 2_000, gpu=(at + 10_000, at + 1_810_000))
+        thread.op("item", at + 10_000, at + 1_830_000)
+        thread.call("cudaStreamSynchronize_v3020", at + 12_000, at + 1_820_000)
+
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    for number in range(2 * STEPS):
+        at = number * STEP_NS
+        thread.range(f"iteration {number}", at, at + STEP_NS - 1)
+        step(thread, at)
+    found = analyze(trace, tmp_path, bare_step_ns=STEP_NS)
+    rows = dict(found.query("SELECT advice_name, gain_ns FROM view_advice WHERE aggr_id = 1"))
+    # The wait takes 1.8 ms of the 2 ms, and the GPU is idle for 0.2 ms.
+    assert 0 < rows["synchronizing_calls"] <= 200_000
+    assert rows["synchronizing_calls"] == pytest.approx(200_000, rel=0.15)
+
+
 def test_a_loader_of_ten_batches_gets_no_workers(imported: ProfileFactory) -> None:
     query = "SELECT certainty, recommendation FROM view_advice WHERE advice_name = 'input_bound'"
     with closing(sqlite3.connect(imported("pyg_epochs"))) as connection:

@@ -159,6 +159,13 @@ def test_events_that_are_not_used_are_counted(tmp_path: Path) -> None:
     assert [(warning.code, warning.count) for warning in found.warnings] == [("UNUSED_EVENTS", 4)]
 
 
+def test_planes_of_one_name_are_read_as_several(tmp_path: Path) -> None:
+    """The files of two hosts, joined: each has a first GPU."""
+    found = read(write(tmp_path / "a.xplane.pb", [*gpu_planes(), *gpu_planes()]))
+    assert len(found.devices) == 2
+    assert np.bincount(found.kernels.device).tolist() == [12, 12]
+
+
 def test_a_file_of_a_host_only_is_refused() -> None:
     with pytest.raises(NoGpuActivityError):
         read(HOST_ONLY)

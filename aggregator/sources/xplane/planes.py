@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.profile.arrays import Bytes, Int64, empty_i64
+from aggregator.profile.arrays import Bytes, Codes, Int64, empty_i64
 from aggregator.sources.xplane.wire import FIXED64, MESSAGE, VARINT, Fields, read_fields
 
 # Numbers of fields.
@@ -38,7 +38,7 @@ class Stats:
     reference: Int64  # Id of the metadata whose name is its text; -1: none.
 
 
-@dataclass
+@dataclass(eq=False)
 class Plane:
     """One plane."""
 
@@ -71,21 +71,32 @@ class Plane:
         """Code of a text of each event (-1: none), and the distinct texts."""
         result = np.full(len(self), -1, dtype=np.int64)
         rows = self._rows(name)
-        codes: dict[str, int] = {}
-        if self.stats is None:
+        codes: Codes[str] = Codes()
+        if self.stats is None or not len(rows):
             return result, ()
-        of_place: dict[tuple[int, int, int], int] = {}
-        columns = (self.stats.start, self.stats.end, self.stats.reference)
-        for row, place in zip(
-            rows.tolist(), zip(*(c[rows].tolist() for c in columns), strict=True), strict=True
-        ):
-            if place not in of_place:
-                start, end, reference = place
-                text = self.stat_names.get(reference, "") if reference >= 0 else ""
-                text = text or _text(self.data, start, end)
-                of_place[place] = codes.setdefault(text, len(codes))
-            result[self.stats.owner[row]] = of_place[place]
-        return result, tuple(codes)
+        owner, start, end, reference = (
+            column[rows]
+            for column in (
+                *(self.stats.owner, self.stats.start),
+                self.stats.end,
+                self.stats.reference,
+            )
+        )
+        for key in np.unique(reference[reference >= 0]).tolist():
+            result[owner[reference == key]] = codes.code(self.stat_names.get(key, ""))
+        # Texts of one length are rows of a matrix, of which the distinct ones are decoded.
+        length = np.where(reference >= 0, -1, end - start)
+        for width in np.unique(length[length > 0]).tolist():
+            mine = np.flatnonzero(length == width)
+            cells = self.data[start[mine][:, None] + np.arange(width)]
+            _, first, inverse = np.unique(
+                np.ascontiguousarray(cells).view(f"V{width}").ravel(),
+                return_index=True,
+                return_inverse=True,
+            )
+            texts = [_text(cells[row], 0, width) for row in first.tolist()]
+            result[owner[mine]] = codes.codes(texts)[inverse.ravel()]
+        return result, codes.values()
 
     def _rows(self, name: str) -> Int64:
         ids = [key for key, text in self.stat_names.items() if text == name]

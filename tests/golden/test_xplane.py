@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from aggregator.system.progress import NullProgress
 from aggregator.tables.timeline.protobuf import message, text, varint
 from tests.builders import analyze_file
 
-HOST_ONLY = Path(__file__).parents[1] / "data" / "captures" / "xplane" / "host.xplane.pb"
+CAPTURES = Path(__file__).parents[1] / "data" / "captures" / "xplane"
+HOST_ONLY = CAPTURES / "host.xplane.pb"
+OPS = "SELECT op_node_name, kernel_calls FROM view_op_nodes WHERE aggr_id = 1 AND kernel_calls > 0"
 START_NS = 1_000_000
 STEP_NS = 100_000
 DETAILS = "regs:32 static_shared:0 dynamic_shared:0 grid:8,4,1 block:256,1,1 occ_pct:50"
@@ -157,6 +160,44 @@ def test_events_that_are_not_used_are_counted(tmp_path: Path) -> None:
     planes[0].line(9, "XLA Modules", [("jit_step", 0, 10, {})])
     found = read(write(tmp_path / "a.xplane.pb", planes))
     assert [(warning.code, warning.count) for warning in found.warnings] == [("UNUSED_EVENTS", 4)]
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """A capture of ``tests/gpu/programs/jax_xplane.py``, without the plane of its HLO.
+
+    JAX 0.11.2 on an H200, twelve steps.
+    """
+    path = folder / f"{name}.xplane.pb"
+    path.write_bytes(lzma.decompress((CAPTURES / f"{name}.xplane.pb.xz").read_bytes()))
+    return path
+
+
+def test_a_capture_of_jax_has_its_kernels_by_hlo_op(tmp_path: Path) -> None:
+    """Twenty kernels a step, each of an op of its own; all have a call of their own."""
+    path = unpacked("jax_kernels", tmp_path)
+    profile = read(path)
+    assert (len(profile.kernels), len(profile.api_calls)) == (240, 240)
+    assert np.isin(profile.kernels.correlation_id, profile.api_calls.correlation_id).all()
+    assert (profile.kernels.grid > 0).all()
+    [device] = profile.devices
+    assert (device.name, device.compute_capability, device.sm_count) == ("NVIDIA H200", (9, 0), 132)
+    found = analyze_file(path, tmp_path / "out.sqlite")
+    ops = dict(found.query(OPS))
+    assert len(ops) == 20
+    assert set(ops.values()) == {12}
+    assert "/jit_train_step/transpose(jvp(layer_1))/dot_general/custom-call.6" in ops
+    assert set(found.warnings()) == {"UNUSED_EVENTS"}
+
+
+def test_kernels_of_a_command_buffer_are_of_the_buffer(tmp_path: Path) -> None:
+    """As in an export: the graph that XLA makes of a step is one op."""
+    path = unpacked("jax_command_buffer", tmp_path)
+    found = analyze_file(path, tmp_path / "out.sqlite")
+    assert found.query(OPS) == [("/jit_train_step/command_buffer_1", 240)]
+    assert set(found.warnings()) == {"UNUSED_EVENTS"}
+    names = {"cuGraphLaunch", "cuGraphCreate", "cuGraphAddKernelNode"}
+    profile = read(path)
+    assert {profile.strings[code] for code in profile.api_calls.name.tolist()} == names
 
 
 def test_planes_of_one_name_are_read_as_several(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ From ``xplane.proto`` of OpenXLA; the messages are read by the numbers of their 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -38,6 +38,9 @@ class Stats:
     reference: Int64  # Id of the metadata whose name is its text; -1: none.
 
 
+_STAT_COLUMNS: Final = ("name", "number", "start", "end", "reference")
+
+
 @dataclass(eq=False)
 class Plane:
     """One plane."""
@@ -58,6 +61,23 @@ class Plane:
 
     def __len__(self) -> int:
         return len(self.start_ns)
+
+    def selected(self, rows: Int64) -> Plane:
+        """The plane with some of its events."""
+        new_row = np.full(len(self), -1, dtype=np.int64)
+        new_row[rows] = np.arange(len(rows))
+        stats = self.stats
+        if stats is not None:
+            owner = new_row[stats.owner]
+            kept = np.flatnonzero(owner >= 0)
+            stats = Stats(owner[kept], *(getattr(stats, name)[kept] for name in _STAT_COLUMNS))
+        columns = ("line", "event_name", "start_ns", "end_ns")
+        return replace(
+            self,
+            stats=stats,
+            num_untimed=0,
+            **{name: getattr(self, name)[rows] for name in columns},
+        )
 
     def numbers(self, name: str, missing: int = -1) -> Int64:
         """A whole number of each event."""

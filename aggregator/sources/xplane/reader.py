@@ -1,9 +1,11 @@
 """Reads an XPlane file of JAX or TensorFlow on a GPU into a ``Profile``.
 
 XLA's profiler records the activities of CUPTI, as Nsight Systems does: one plane for each GPU with
-a line for each stream, and a plane of CUDA calls. It writes no ranges of HLO ops; each kernel says
-its module and op instead. They become the ranges that XLA writes for Nsight Systems (domain
-``TSL``), so that ops and iterations follow from the same rules.
+a line for each stream; CUDA calls are on the lines of the host's threads, and have the name of the
+kernel that they launch. It writes no ranges of HLO ops; each kernel says its module and op instead.
+They become the ranges that XLA writes for Nsight Systems (domain ``TSL``), so that ops and
+iterations follow from the same rules. Kernels of a command buffer (a CUDA graph) say the buffer
+only.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from aggregator.errors import CorruptProfileError, NoGpuActivityError, UnsupportedProfileError
 from aggregator.frameworks.xla import DOMAIN
 from aggregator.kernels.names import demangle, short_name
-from aggregator.profile.arrays import Codes
+from aggregator.profile.arrays import Codes, row_codes
 from aggregator.profile.profile import (
     DEFAULT_DOMAIN,
     ApiCalls,
@@ -47,16 +49,22 @@ _MOST_BYTES: Final = (1 << 31) - 1
 """Larger messages are no protocol buffers: XLA could not have written one."""
 _GPU: Final = re.compile(r"^/device:GPU:(\d+)")
 _OTHER_DEVICE: Final = re.compile(r"^/device:(?!GPU|CUSTOM)(\w+)")
-_CALLS: Final = re.compile(r"^/host:CUPTI")
-_HOST: Final = "/host:CPU"
+_HOST: Final = re.compile(r"^/host:(?:CPU|CUPTI)")
+"""Calls had a plane of their own in files of 2021."""
 _STREAM: Final = re.compile(r"^Stream #(\d+)")
 _COPY: Final = re.compile(r"^Memcpy(\w+)")
 _COPY_KINDS: Final = {"H2D": 1, "D2H": 2, "D2D": 8, "H2H": 9, "P2P": 10}
 _DETAIL: Final = re.compile(r"(\w+):([\w,.]+)")
 _MODULE_RUN: Final = re.compile(r"^(.+):XLA GPU module$")
 _THREAD_BITS: Final = 24
-_PROCESS: Final = 1
-"""A file is of one process, whose number is not always recorded."""
+_NO_PROCESS: Final = 1
+"""For a file that does not have the number of its process."""
+_GRAPH: Final = re.compile(r" \(CudaGraph:\d+\)$")
+_LAUNCH: Final = "cuLaunchKernel"
+"""For calls that have the name of their kernel: XLA launches with the driver."""
+_MAKES_GRAPH: Final = "cuGraphCreate"
+_ADDS_NODE: Final = "cuGraphAddKernelNode"
+_NO_PATH: Final = "XlaModule:"
 
 
 def read(path: Path, progress: Progress) -> Profile:
@@ -119,13 +127,13 @@ class _Assembly:
     strings: Codes[str] = field(default_factory=Codes)
     range_names: Codes[str] = field(default_factory=Codes)
     threads: Codes[int] = field(default_factory=Codes)
+    hlo_texts: Codes[tuple[str, str, str]] = field(default_factory=Codes)
     thread_names: dict[int, str] = field(default_factory=dict)
     unused: Counter[str] = field(default_factory=Counter)
 
     def profile(self) -> Profile:
-        calls = [plane for plane in self.planes if _CALLS.match(plane.name) and len(plane)]
-        hosts = [plane for plane in self.planes if plane.name == _HOST and len(plane)]
-        used = [*self.gpus, *calls, *hosts]
+        hosts = [plane for plane in self.planes if _HOST.match(plane.name) and len(plane)]
+        used = [*self.gpus, *hosts]
         start_ns = min(int(plane.start_ns.min()) for plane in used)
         for plane in used:
             plane.start_ns, plane.end_ns = plane.start_ns - start_ns, plane.end_ns - start_ns
@@ -133,9 +141,13 @@ class _Assembly:
             self.unused[plane.name] += plane.num_untimed
             if plane not in used:
                 self.unused[plane.name] += len(plane)
-        api = self._api(calls)
         work = self._work()
-        ranges = self._ranges(api, work, self._host_ranges(hosts))
+        is_call = [plane.numbers("correlation_id") >= 0 for plane in hosts]
+        pairs = [*zip(hosts, is_call, strict=True)]
+        calls = [plane.selected(np.flatnonzero(rows)) for plane, rows in pairs]
+        api = self._api(calls, work.kernels.correlation_id)
+        others = [plane.selected(np.flatnonzero(~rows)) for plane, rows in pairs]
+        ranges = self._ranges(api, work, self._host_ranges(others))
         times = [plane.end_ns.max(initial=0) for plane in used]
         thread_ids = np.array(self.threads.values(), dtype=np.int64)
         return Profile(
@@ -147,7 +159,7 @@ class _Assembly:
             domain_names=(DEFAULT_DOMAIN, DOMAIN),
             threads=thread_ids,
             thread_process=np.zeros(len(thread_ids), dtype=np.int32),
-            process_ids=(_PROCESS,),
+            process_ids=(self._process(),),
             devices=tuple(map(_device, self.gpus)),
             ranges=ranges,
             start_end_ranges=Ranges(),
@@ -162,6 +174,11 @@ class _Assembly:
             source_format=SourceFormat.XPLANE,
             warnings=self._warnings(),
         )
+
+    def _process(self) -> int:
+        """Number of the process, which each plane has."""
+        found = [plane.own.get("process_id") for plane in self.gpus]
+        return next((pid for pid in found if isinstance(pid, int) and pid > 0), _NO_PROCESS)
 
     def _start_utc_ns(self, start_ns: int) -> int | None:
         """Times count from the start of the trace, which the plane of the task has."""
@@ -182,7 +199,7 @@ class _Assembly:
 
     def _threads_of(self, plane: Plane) -> Int32:
         """Row of the profile's threads of each event."""
-        ids = plane.line_ids & ((1 << _THREAD_BITS) - 1) | _PROCESS << _THREAD_BITS
+        ids = plane.line_ids & ((1 << _THREAD_BITS) - 1) | self._process() << _THREAD_BITS
         rows = self.threads.codes(ids.tolist())
         self.thread_names |= {
             number: name
@@ -197,7 +214,8 @@ class _Assembly:
         texts = [change(plane.names.get(key, "")) for key in distinct.tolist()]
         return codes.codes(texts)[row].astype(np.int32)
 
-    def _api(self, planes: list[Plane]) -> ApiCalls:
+    def _api(self, planes: list[Plane], numbers: Int64) -> ApiCalls:
+        """CUDA calls; ``numbers``: correlation ids of the kernels."""
         if not planes:
             return ApiCalls()
         columns = [
@@ -206,19 +224,41 @@ class _Assembly:
                 plane.end_ns,
                 self._threads_of(plane),
                 plane.numbers("correlation_id"),
-                self._named(plane, self.strings),
+                self._called(plane, numbers),
             )
             for plane in planes
         ]
         start, end, thread, correlation, name = map(np.concatenate, zip(*columns, strict=True))
         return ApiCalls(start, end, thread, correlation, name)
 
+    def _called(self, plane: Plane, numbers: Int64) -> Int32:
+        """Code of the name of each call: one with the name of a kernel launches it.
+
+        Where graphs are made, a call without a kernel of its own adds one to a graph.
+        """
+        kernels = {name for gpu in self.gpus for name in gpu.names.values()}
+        names = [plane.names.get(key, "") for key in np.unique(plane.event_name).tolist()]
+        makes_graphs = any(name.startswith(_MAKES_GRAPH) for name in names)
+        launch, adds = (
+            np.isin(plane.event_name, [k for k, name in plane.names.items() if name in kernels]),
+            makes_graphs & ~np.isin(plane.numbers("correlation_id"), numbers),
+        )
+        code = self._named(plane, self.strings, lambda name: _GRAPH.sub("", name))
+        code[launch] = self.strings.code(_LAUNCH)
+        code[launch & adds] = self.strings.code(_ADDS_NODE)
+        return code
+
     def _work(self) -> _Work:
         parts = [self._work_of(row, plane) for row, plane in enumerate(self.gpus)]
         kernels = _concatenated(Kernels, [part.kernels for part in parts])
         copies = _concatenated(MemoryOps, [part.copies for part in parts])
         sets = _concatenated(MemoryOps, [part.sets for part in parts])
-        return _Work(kernels, copies, sets, [part for found in parts for part in found.names])
+        correlation, code = (
+            np.concatenate([part.hlo_of[place] for part in parts]) for place in (0, 1)
+        )
+        _, first = np.unique(correlation, return_index=True)
+        hlo_of = (correlation[first], code[first])
+        return _Work(kernels, copies, sets, hlo_of, self.hlo_texts.values())
 
     def _work_of(self, device: int, plane: Plane) -> _Work:
         streams = [_STREAM.match(name) for name in plane.line_names]
@@ -249,40 +289,51 @@ class _Assembly:
             block=block[rows],
         )
         copies, sets = (_memory(plane, common, chosen, names) for chosen in (is_copy, is_set))
-        return _Work(kernels, copies, sets, [_hlo_names(plane, common["correlation_id"])])
+        hlo_of = _hlo_names(plane, common["correlation_id"], self.hlo_texts)
+        return _Work(kernels, copies, sets, hlo_of, ())
 
     def _ranges(self, api: ApiCalls, work: _Work, host: Ranges) -> Ranges:
-        """The host's ranges, and one for each run of calls for one HLO op.
+        """The host's ranges, and one for each sequence of calls for one HLO op.
 
-        Where the host's threads do not show the runs of modules, the calls do.
+        A run of its module begins another one. Where the host's threads do not show these runs, the
+        calls do.
         """
-        text_of: dict[int, tuple[str, str, str]] = {}
-        for names in work.names:
-            text_of |= names
-        order = np.lexsort((api.start_ns, api.thread))
-        spans: list[tuple[int, int, int, str]] = []
-        modules: list[tuple[int, int, int, str]] = []
-        open_op: tuple[int, str, str] | None = None
-        for row in order.tolist():
-            module, op, framework = text_of.get(int(api.correlation_id[row]), ("", "", ""))
-            if not op:
-                continue
-            thread = int(api.thread[row])
-            key = (thread, module, op)
-            start, end = int(api.start_ns[row]), int(api.end_ns[row])
-            if open_op is not None and key[:2] == open_op[:2]:
-                modules[-1] = (modules[-1][0], end, *modules[-1][2:])
-            else:
-                text = f"XlaModule:#hlo_module={module},program_id=0#"
-                modules.append((start, end, thread, text))
-            if key == open_op:
-                spans[-1] = (spans[-1][0], end, *spans[-1][2:])
-            else:
-                spans.append((start, end, thread, f"Thunk:#name={framework},hlo_op={op}#"))
-                open_op = key
-        if not (host.domain == 1).any():
-            host = host.joined(self._built(modules, 1))
-        return host.joined(self._built(spans, 1))
+        correlation, code = work.hlo_of
+        at = np.minimum(np.searchsorted(correlation, api.correlation_id), len(correlation) - 1)
+        if not len(correlation) or not len(api):
+            return host
+        rows = np.flatnonzero(correlation[at] == api.correlation_id)
+        rows = rows[np.lexsort((api.start_ns[rows], api.thread[rows]))]
+        hlo, texts = code[at[rows]], work.hlo_texts
+        runs = np.sort(host.start_ns[host.domain == 1])
+        run = np.searchsorted(runs, api.start_ns[rows], side="right")
+        module_of = Codes[str]()
+        module = module_of.codes([module for module, _, _ in texts])[hlo].astype(np.int64)
+        if not len(runs):
+            names = [f"XlaModule:#hlo_module={name},program_id=0#" for name in module_of.values()]
+            host = host.joined(self._joined(api, rows, (module,), names))
+        names = [f"Thunk:#name={path},hlo_op={op}#" for _, op, path in texts]
+        return host.joined(self._joined(api, rows, (hlo, run), names))
+
+    def _joined(
+        self, api: ApiCalls, rows: Int64, keys: tuple[Int64, ...], names: list[str]
+    ) -> Ranges:
+        """A range around each sequence of calls of a thread with the same keys."""
+        columns = (api.thread[rows].astype(np.int64), *keys)
+        new = np.ones(len(rows), dtype=bool)
+        new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+        heads = np.flatnonzero(new)
+        code = np.asarray(self.range_names.codes(names), dtype=np.int32)
+        count = len(heads)
+        return Ranges(
+            start_ns=api.start_ns[rows[heads]],
+            end_ns=np.maximum.reduceat(api.end_ns[rows], heads),
+            thread=api.thread[rows[heads]],
+            domain=np.full(count, 1, dtype=np.int32),
+            name=code[keys[0][heads]],
+            seq=np.full(count, -1, dtype=np.int64),
+            shapes=np.full(count, -1, dtype=np.int32),
+        )
 
     def _host_ranges(self, planes: list[Plane]) -> Ranges:
         """Runs of modules, and the steps that the program marked."""
@@ -291,7 +342,8 @@ class _Assembly:
         for plane in planes:
             thread, step = self._threads_of(plane), plane.numbers("step_num")
             names = {key: _MODULE_RUN.match(name) for key, name in plane.names.items()}
-            is_run = np.array([names.get(key) is not None for key in plane.event_name.tolist()])
+            runs_of = [key for key, found in names.items() if found is not None]
+            is_run = np.isin(plane.event_name, runs_of)
             rows = np.flatnonzero(is_run | (step >= 0))
             self.unused[plane.name] += len(plane) - len(rows)
             for row in rows.tolist():
@@ -325,8 +377,8 @@ class _Work:
     kernels: Kernels
     copies: MemoryOps
     sets: MemoryOps
-    # Module, HLO op and path in the framework by correlation id.
-    names: list[dict[int, tuple[str, str, str]]]
+    hlo_of: tuple[Int64, Int64]  # Correlation ids in order, and code of the texts of each.
+    hlo_texts: tuple[tuple[str, str, str], ...]  # Module, HLO op, path in the framework.
 
 
 def _concatenated(kind: Any, parts: list[Any]) -> Any:
@@ -334,23 +386,27 @@ def _concatenated(kind: Any, parts: list[Any]) -> Any:
     return kind(**{name: np.concatenate([vars(part)[name] for part in parts]) for name in columns})
 
 
-def _hlo_names(plane: Plane, correlation: Int64) -> dict[int, tuple[str, str, str]]:
+def _hlo_names(
+    plane: Plane, correlation: Int64, texts: Codes[tuple[str, str, str]]
+) -> tuple[Int64, Int64]:
+    """Correlation ids of the events that name an HLO op, and the code of what they name."""
     (module, modules), (op, ops), (path, paths) = (
-        plane.texts(name) for name in ("hlo_module", "hlo_op", "tf_op")
+        plane.texts(name) for name in ("hlo_module", "hlo_op", "name")
     )
+    if not len(paths):
+        path, paths = plane.texts("tf_op")
+    paths = tuple("" if text.startswith(_NO_PATH) else text.partition(":")[0] for text in paths)
     rows = np.flatnonzero((op >= 0) & (correlation >= 0))
-    _, first = np.unique(correlation[rows], return_index=True)
-    rows = rows[first]
-    return {
-        number: (
-            modules[in_module] if in_module >= 0 else "",
-            ops[of_op],
-            paths[on_path].partition(":")[0] if on_path >= 0 else "",
+    first, inverse = row_codes(module[rows], op[rows], path[rows])
+    named = [
+        (
+            modules[module[row]] if module[row] >= 0 else "",
+            ops[op[row]],
+            paths[path[row]] if path[row] >= 0 else "",
         )
-        for number, in_module, of_op, on_path in zip(
-            *(column[rows].tolist() for column in (correlation, module, op, path)), strict=True
-        )
-    }
+        for row in rows[first].tolist()
+    ]
+    return correlation[rows], texts.codes(named)[inverse].astype(np.int64)
 
 
 def _details(plane: Plane, name: str) -> tuple[Int64, list[dict[str, str]]]:

@@ -14,6 +14,7 @@ from profiler_cli.options.values import (
     any_text,
     count_or_all,
     duration,
+    gigabytes,
     list_of_words,
     milliseconds,
     one_of,
@@ -297,7 +298,7 @@ CAPTURE: Final = (
     Option(
         "disk_gb",
         ("--disk_gb",),
-        seconds(above_zero=True),
+        gigabytes(),
         "With --every or --when: room that whole windows may take. Unit: GB.",
         "10",
     ),

@@ -118,6 +118,16 @@ def duration() -> Kind:
     return Kind("TIME", "a time of at least 10s, as in 90s, 30m or 1h", parse)
 
 
+def gigabytes() -> Kind:
+    """A size in GB above 0."""
+
+    def parse(text: str) -> float:
+        size = float(text)
+        return _checked(size, math.isfinite(size) and size > 0)
+
+    return Kind("GB", "a number of GB above 0", parse)
+
+
 def slower_steps() -> Kind:
     """A condition ``step>FACTORx``; kept as text."""
 

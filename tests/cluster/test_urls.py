@@ -124,7 +124,7 @@ def test_errors_are_one_sentence_without_secrets(server: str, path: str, reason:
     assert SECRET not in shown_url(url)
 
 
-def test_missing_file_and_dead_server_are_told_apart(server: str) -> None:
+def test_missing_file_and_dead_server_are_distinguished(server: str) -> None:
     with pytest.raises(ProfileNotFoundError), ExitStack() as stack:
         local_file(f"{server}/none.sqlite", stack)
     with pytest.raises(DownloadError, match="ClientConnectorError"), ExitStack() as stack:

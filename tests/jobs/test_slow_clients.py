@@ -113,7 +113,9 @@ def test_one_connection_takes_several_requests(viewer: RunningViewer, crowd: Exi
     ],
     ids=["upload", "JSON"],
 )
-def test_trickling_bodies_stop_nobody(viewer: RunningViewer, crowd: ExitStack, head: bytes) -> None:
+def test_trickling_bodies_stop_no_other_client(
+    viewer: RunningViewer, crowd: ExitStack, head: bytes
+) -> None:
     clients = [_connect(viewer, crowd, head + b"x") for _ in range(SLOW_CLIENTS)]
     for _ in range(3):
         for client in clients:
@@ -122,7 +124,7 @@ def test_trickling_bodies_stop_nobody(viewer: RunningViewer, crowd: ExitStack, h
         assert viewer.get("profiles/")["count"] == 1
 
 
-def test_trickling_heads_stop_nobody(viewer: RunningViewer, crowd: ExitStack) -> None:
+def test_trickling_heads_stop_no_other_client(viewer: RunningViewer, crowd: ExitStack) -> None:
     clients = [_connect(viewer, crowd, b"GET /healthz HTTP/1.1\r\n") for _ in range(SLOW_CLIENTS)]
     for number in range(3):
         for client in clients:
@@ -131,7 +133,9 @@ def test_trickling_heads_stop_nobody(viewer: RunningViewer, crowd: ExitStack) ->
         assert viewer.get("profiles/")["count"] == 1
 
 
-def test_clients_that_do_not_read_stop_nobody(viewer: RunningViewer, crowd: ExitStack) -> None:
+def test_clients_that_do_not_read_stop_no_other_client(
+    viewer: RunningViewer, crowd: ExitStack
+) -> None:
     (script,) = [path for path in STATIC.glob("assets/*.js") if path.stat().st_size > 1 << 20]
     request = f"GET /static/{script.relative_to(STATIC.parent)} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for _ in range(SLOW_CLIENTS):

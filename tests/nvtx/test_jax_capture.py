@@ -148,7 +148,7 @@ def test_steps_that_run_the_program_twice_are_iterations_all_the_same(
         ("step", False),
     ],
 )
-def test_ranges_of_steps_are_told_by_their_names(name: str, is_step: bool) -> None:
+def test_ranges_of_steps_are_recognized_by_their_names(name: str, is_step: bool) -> None:
     assert bool(COUNTED_STEP.search(name)) == is_step
 
 

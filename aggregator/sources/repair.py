@@ -154,11 +154,12 @@ def repair_times(
         ranges: Events whose end is negative where there is none.
     """
     count = 0
-    _, most = possible_times([*tables, *ranges])
-    # Times count from the start of the session.
-    least, most = 0, min(most, IMPOSSIBLE_NS - 1)
+    lowest, most = possible_times([*tables, *ranges])
+    most = min(most, IMPOSSIBLE_NS - 1)
     for table in (*tables, *ranges):
         start, end = table["start"], table["end"]
+        # Work and calls are recorded from time 0 on; ranges may have begun before.
+        least = max(lowest, 1 - IMPOSSIBLE_NS) if any(table is rows for rows in ranges) else 0
         if not _goes_beyond(start, least, most) and not _goes_beyond(end, least, most):
             continue
         bad_start, bad_end = ((times < least) | (times > most) for times in (start, end))

@@ -357,6 +357,16 @@ def test_replays_are_compared_with_others_of_their_graph(tmp_path: Path) -> None
     assert _found(trace.write(tmp_path / "graphs.sqlite")) == {"PARTIAL_REPLAYS": 2}
 
 
+def test_ranges_before_the_session_are_no_broken_times(tmp_path: Path) -> None:
+    trace = Trace()
+    list(trace.steps(4))
+    trace.tables["NVTX_EVENTS"][0]["start"] = -68_000_000
+    assert _found(trace.write(tmp_path / "early_range.sqlite")) == {}
+    trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"][1]["start"] = -5
+    found = _found(trace.write(tmp_path / "early_kernel.sqlite"))
+    assert found["IMPOSSIBLE_TIMES"] == 1
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 

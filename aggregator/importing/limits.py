@@ -103,8 +103,9 @@ def _find_missing_work(profile: Profile, calls: Sequence[Int32]) -> None:
     without = np.flatnonzero(is_launch & ~has_work)
     without = without[~_is_captured(profile, without)]
     without = without[~_is_part(profile, without, np.flatnonzero(is_launch & has_work))]
-    broken = sum(w.count for w in profile.warnings if w.code == "BROKEN_EVENTS")
-    if len(without) <= broken:
+    # What was left out for its times is counted as such.
+    without = without[~np.isin(api.correlation_id[without], profile.broken_kernels)]
+    if not len(without):
         return
     profile.missing_ns = np.sort(api.start_ns[without])
     launches = np.flatnonzero(is_launch)

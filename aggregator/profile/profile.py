@@ -349,6 +349,8 @@ class Profile:
     # Starts and ends of the times without markers by process, where their steps got names from
     # others. Unit: ns.
     unmarked: dict[int, Int64] = field(default_factory=dict)
+    # Correlation ids of the kernels that were left out, because they had no possible time.
+    broken_kernels: Int64 = field(default_factory=empty_i64)
     # When the calls were made whose kernels are not in the capture, in order. Unit: ns.
     missing_ns: Int64 = field(default_factory=empty_i64)
     # Starts and ends of ranges before each call of CUDA, in order of start; empty: not needed.

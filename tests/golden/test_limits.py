@@ -256,6 +256,16 @@ def test_figures_that_no_limit_touches_are_the_same(tmp_path: Path, change: Chan
     assert {name for name in before if before[name] != after[name]} <= touched | reasons
 
 
+def test_broken_and_missing_kernels_are_counted_apart(tmp_path: Path) -> None:
+    loop = _loop()
+    _drop_the_first(loop)
+    for kernel in _kernels(loop)[20:24]:
+        kernel["dur"] = None
+    found = _read(_imported(loop.write(tmp_path / "trace.json")))
+    faults = {str(limit.code): limit.count for limit in found.limits if limit.is_fault}
+    assert faults == {"missing_work": 15, "broken_times": 4}
+
+
 def test_steps_that_lack_kernels_are_not_steady(tmp_path: Path) -> None:
     first = []
     for lost in (0, 4):

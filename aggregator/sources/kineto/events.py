@@ -87,6 +87,8 @@ class TraceEvents:
     # Number of events of each category that is not read, though nothing else says the same.
     unused: Counter[str] = field(default_factory=Counter)
     samples: Samples = field(default_factory=dict)  # Of the counters of GPUs.
+    # Numbers of the calls that launched kernels without a possible time.
+    broken_kernels: list[int] = field(default_factory=list)
     broken: int = 0  # Number of events without a possible time, or without their other end.
     odd: Counter[str] = field(default_factory=Counter)  # Number of values not understood, by name.
     reversed: int = 0  # Number of events that ended before they began.
@@ -189,7 +191,11 @@ class _Reader:
 
     def _append(self, kind: str, events: list[Event]) -> None:
         whole = [event for event in events if _has_times(event)]
-        self._events.broken += len(events) - len(whole)
+        if len(whole) < len(events):
+            self._events.broken += len(events) - len(whole)
+            if kind == "kernels":
+                broken = (event for event in events if not _has_times(event))
+                self._events.broken_kernels += [event.args.correlation for event in broken]
         if not whole:
             return
         start, length = _times(whole)

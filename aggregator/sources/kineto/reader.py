@@ -155,6 +155,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         records_memory=events.records_memory,
         counters=counters,
         warnings=warnings,
+        broken_kernels=np.array(events.broken_kernels, dtype=np.int64),
     )
 
 
@@ -165,6 +166,8 @@ def _drop_far(events: TraceEvents) -> None:
         near = (table["start"] >= least) & (table["start"] <= most) & (table["end"] <= most)
         if not near.all():
             events.broken += int(np.count_nonzero(~near))
+            if kind == "kernels":
+                events.broken_kernels += table["correlation"][~near].tolist()
             events.tables[kind] = {name: column[near] for name, column in table.items()}
 
 

@@ -8,10 +8,12 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
+import aggregator.advice as advisers
+from aggregator.advice.finding import Certainty, Finding, Proof, Unknown
 from aggregator.compare.captures import read_capture
 from aggregator.compare.limits import limits
 from aggregator.correlate.work import launching_calls
@@ -29,6 +31,7 @@ from aggregator.tables.declared.addresses import OBJECTS
 from aggregator.tables.declared.summaries import KERNEL_SUMMARY, RESOURCE_USAGE
 from aggregator.tables.first_screen import read_first_screen
 from aggregator.tables.limits import Limits, read_limits
+from aggregator.texts import say
 from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import summarize
 from profiler_cli.dlprof import main
@@ -36,6 +39,16 @@ from tests.builders import Trace
 from tests.conftest import ProfileFactory
 from tests.golden.loop_traces import Loop
 from tests.golden.test_steps import CASES, unpacked
+
+if TYPE_CHECKING:
+    from aggregator.advice.facts import Facts
+
+
+class Limited(NamedTuple):
+    """Facts of which only the limits matter."""
+
+    limits: set[LimitCode]
+
 
 Change = Callable[[Loop], int]
 """Damages a trace; returns how many events are concerned."""
@@ -375,6 +388,36 @@ def test_ranges_before_the_session_are_no_broken_times(tmp_path: Path) -> None:
     trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"][1]["start"] = -5
     found = _found(trace.write(tmp_path / "early_kernel.sqlite"))
     assert found["IMPOSSIBLE_TIMES"] == 1
+
+
+@pytest.mark.parametrize(
+    ("advice", "code", "expected"),
+    [
+        ("late_ranks", "missing_work", None),
+        ("imbalanced_gpus", "partial_replays", None),
+        ("launch_bound", "missing_work", Certainty.LIKELY),
+        ("tiny_kernels", "overlap_in_stream", Certainty.LIKELY),
+        ("launch_bound", "wait_ids", Certainty.SURE),
+        ("launch_bound", "profiled_speed", Certainty.SURE),
+        ("tiny_kernels", "whole_graphs", Certainty.SURE),
+    ],
+)
+def test_advice_is_lowered_or_not_given_by_the_figure_that_it_rests_on(
+    advice: str, code: str, expected: Certainty | None
+) -> None:
+    finding = Finding(
+        *(advice, 10.0, say("It is slow"), say("Make it fast"), say("It was measured")),
+        certainty=Certainty.SURE,
+        proof=Proof("SELECT 1 AS n", "n", 1),
+    )
+    answer = advisers._within_limits(cast("Facts", Limited({LimitCode(code)})), finding)
+    if expected is None:
+        assert isinstance(answer, Unknown)
+        assert (answer.advice, answer.needs) == (advice, LIMITS[LimitCode(code)].recommendation)
+    else:
+        assert isinstance(answer, Finding)
+        assert answer.certainty is expected
+        assert (answer.needs is None) == (expected is Certainty.SURE)
 
 
 # --- the command ---------------------------------------------------------------------------------

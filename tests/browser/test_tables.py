@@ -32,7 +32,7 @@ def cells(table: Locator, column: int) -> list[str]:
 
 
 def as_numbers(texts: list[str]) -> list[float]:
-    return [float(text.replace(",", "")) for text in texts]
+    return [float(text.replace(",", "").replace("<", "")) for text in texts]
 
 
 def total_of(page: Page) -> int:

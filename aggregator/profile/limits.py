@@ -231,7 +231,7 @@ _BUSY_PARTS: Final = ("tc", "non_tc", "communication", "graph", "memory")
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "gpu_busy": Figure(
-        say("Busy time of the GPU"),
+        say("Share of the step in which the GPU is busy"),
         (
             "resource-usage.busy_pct",
             *(f"resource-usage.{part}_pct" for part in _BUSY_PARTS),
@@ -242,7 +242,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         at_most=_OVERLAP,
     ),
     "gpu_idle": Figure(
-        say("Idle time of the GPU"),
+        say("Share of the step in which the GPU is idle"),
         (
             "resource-usage.idle_pct",
             *(f"resource-usage.{part}_pct" for part in ("dataloader", "io", "cpu", "other")),
@@ -254,7 +254,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "step": Figure(
         say("Time of a step"),
         ("performance-summary.step_ns",),
-        at_least=frozenset({LimitCode.CLOCK_ORDER}),
+        at_least=frozenset({LimitCode.CLOCK_ORDER, LimitCode.LOST_RECORDS}),
         at_most=frozenset({LimitCode.PROFILED_SPEED}),
     ),
     "steps": Figure(

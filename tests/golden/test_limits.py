@@ -438,7 +438,7 @@ def test_doctor_separates_clean_faulty_and_unreadable_files(
     code, text = _doctor(faulty.write(tmp_path / "faulty.json"), capsys)
     assert code == 10
     assert "15 (30.0 %) launches of kernels" in " ".join(text.split())
-    assert "Idle time of the GPU: at most as shown" in text
+    assert "Share of the step in which the GPU is idle: at most as shown" in text
     code, raw = _doctor(tmp_path / "faulty.json", capsys, "--json")
     assert (code, json.loads(raw)["limits"][0]["code"]) == (10, "missing_work")
     (tmp_path / "noise.json").write_bytes(b"\x00\x01 noise")

@@ -70,7 +70,7 @@ TITLES = {
     "kernel_count": "Kernels",
     "kernel_long_name": "Long kernel name",
     "left_time_ns": "Time above ideal",
-    "memory_total_bytes": "Memory (GiB)",
+    "memory_total_bytes": "Memory (GB)",
     "mfu_pct": "Model FLOPs utilization (%)",
     "mfu_at_least_pct": "Model FLOPs utilization at least (%)",
     "hfu_pct": "Hardware FLOPs utilization (%)",
@@ -97,7 +97,7 @@ TITLES = {
 }
 _ACRONYMS = {"gpu": "GPU", "cpu": "CPU", "tc": "TC", "id": "ID", "sm": "SM", "api": "API"}
 _ACRONYMS |= {"io": "I/O", "flops": "FLOPs"}
-_UNIT_SUFFIXES = {"_ns": "", "_duration": "", "_pct": " (%)", "_bytes": " (GiB)"}
+_UNIT_SUFFIXES = {"_ns": "", "_duration": "", "_pct": " (%)", "_bytes": " (GB)"}
 _OF_A_CALL = ("_avg_ns", "_min_ns", "_max_ns")
 
 _SEARCHED = frozenset({Kind.TEXT, Kind.CHOICE, Kind.IDENTIFIER})

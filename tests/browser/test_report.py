@@ -132,7 +132,7 @@ def test_selecting_sorting_searching_and_going_back_work(offline: Page, report_u
     offline.get_by_label("Search ops").fill("conv")
     expect(offline.locator(".table-count").first).to_contain_text(" of ")
     offline.locator("#op-rows tr").first.click()
-    expect(offline.get_by_role("heading", name="Kernels of", exact=True)).to_be_visible()
+    expect(offline.get_by_role("complementary", name="Selected op")).to_be_visible()
     kernels = offline.locator("#kernel-rows tr")
     expect(kernels.first).to_be_visible()
     expect(offline).to_have_url(re.compile(r"[?&]op=\w+"))

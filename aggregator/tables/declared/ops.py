@@ -135,7 +135,7 @@ _OP_COLUMNS: tuple[Column, ...] = (
     number(
         "peak_bytes?",
         "GPU memory that it allocated and that is held at the peak.",
-        title="Memory at the peak (GiB)",
+        title="Memory at the peak (GB)",
         when_null=_NO_MEMORY,
     ),
     real(
@@ -340,7 +340,7 @@ GROUP_OPS = TableSpec(
         number(
             "peak_bytes?",
             "GPU memory of its ops and of the tensors of its modules at the peak.",
-            title="Memory at the peak (GiB)",
+            title="Memory at the peak (GB)",
             when_null=_NO_MEMORY,
         ),
     ),

@@ -56,7 +56,8 @@ interface Look extends Pick<Column<unknown>, "kind" | "align" | "isFilterable"> 
 }
 
 const RIGHT = { kind: "number", align: "right" } as const;
-const GIB = 2 ** 30;
+/** As in the views of memory: decimal. */
+const GB = 1e9;
 
 const LOOKS: Readonly<Record<Format, Look>> = {
   time: {
@@ -81,7 +82,7 @@ const LOOKS: Readonly<Record<Format, Look>> = {
     // A bound would have to be typed in bytes.
     isFilterable: false,
     draw: () => (bytes: number) => (
-      <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GIB, 1)}</span>
+      <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GB, 1)}</span>
     ),
   },
   count: { ...RIGHT, width: 76, draw: () => formatCount },

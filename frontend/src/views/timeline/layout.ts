@@ -92,7 +92,9 @@ const THREAD_PLACE = 5;
 interface Group {
   readonly name: string;
   readonly place: number;
-  /** Time of its ops: the thread with most of it runs the loop. */
+  /** 1 for the first thread of a process, which runs the loop. */
+  readonly isMain: number;
+  /** Time of its ops, which tells other threads apart. */
   readonly opsNs: number;
   readonly lanes: Lane[];
 }
@@ -105,7 +107,9 @@ function ordered(lanes: readonly Lane[]): readonly Group[] {
     if (lane.group !== "" && last?.name === lane.group) last.lanes.push(lane);
     else {
       const place = PLACES[lane.kind] ?? THREAD_PLACE;
-      groups.push({ name: lane.group, place, opsNs: 0, lanes: [lane] });
+      const [, process, thread] = /Process (\d+), thread (\d+)/.exec(lane.group) ?? [];
+      const isMain = process !== undefined && process === thread ? 1 : 0;
+      groups.push({ name: lane.group, place, isMain, opsNs: 0, lanes: [lane] });
     }
   }
   const timed = groups.map((group) => {
@@ -113,7 +117,9 @@ function ordered(lanes: readonly Lane[]): readonly Group[] {
     return { ...group, opsNs: ops.reduce((sum, lane) => sum + (lane.busy_ns ?? 0), 0) };
   });
   return timed.sort(
-    (a, b) => a.place - b.place || (a.place === THREAD_PLACE ? b.opsNs - a.opsNs : 0),
+    (a, b) =>
+      a.place - b.place ||
+      (a.place === THREAD_PLACE ? b.isMain - a.isMain || b.opsNs - a.opsNs : 0),
   );
 }
 

@@ -47,6 +47,7 @@ from aggregator.advice.finding import (
     ALL_RANKS,
     MIN_GAIN_PCT,
     MOST_CERTAIN,
+    OF_STEPS,
     Answer,
     Certainty,
     Finding,
@@ -133,7 +134,20 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     kept.sort(key=_order)
     if single:
         kept = [_of_working_time(finding) for finding in kept]
+    else:
+        kept = [_with_steps(finding, facts.steps.count) for finding in kept]
     return kept, [answer for answer in answers if isinstance(answer, Unknown)]
+
+
+def _with_steps(finding: Finding, steps: int) -> Finding:
+    """The finding with the steps that its evidence was summed over.
+
+    An aggregation may hold more of them: its first and last ones are not judged.
+    """
+    items = (
+        replace(item, steps=steps) if item.kind in OF_STEPS else item for item in finding.evidence
+    )
+    return replace(finding, evidence=tuple(items))
 
 
 _RESTS_ON: Final[Mapping[str, str]] = {

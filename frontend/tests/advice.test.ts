@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { AdviceRow } from "../src/api/types";
 import { gainOf, readDrillDown, readEvidence, readLink } from "../src/views/dashboard/advice";
+import { evidenceCount, evidenceTime } from "../src/views/dashboard/FindingPicture";
 
 function row(values: Partial<AdviceRow>): AdviceRow {
   return {
@@ -63,15 +64,23 @@ describe("evidence", () => {
   it("keeps known values and leaves unknown values unknown", () => {
     const evidence = JSON.stringify([
       { kind: "op", name: "A", time_ns: 5, count: 2, link: { view: "ops", params: { op: "A" } } },
+      { kind: "kernel", name: "k", time_ns: 40, count: 8, steps: 4, link: null },
       { kind: "setting", name: "num_workers=0", time_ns: null, count: null, link: null },
       "broken",
     ]);
     const items = readEvidence(row({ evidence }));
     expect(items.map((item) => [item.kind, item.timeNs, item.count])).toEqual([
       ["op", 5, 2],
+      ["kernel", 40, 8],
       ["setting", null, null],
     ]);
     expect(items[0]?.link?.patch).toEqual({ op: "A" });
+    const [op, kernel] = items;
+    const scale = { isPerStep: true, steps: 5 };
+    expect(op && evidenceTime(op, scale)).toBe("1 ns/step");
+    expect(kernel && evidenceTime(kernel, scale)).toBe("10 ns/step");
+    expect(kernel && evidenceCount(kernel, scale)).toBe("2/step");
+    expect(kernel && evidenceCount(kernel, { isPerStep: false, steps: 1 })).toBe("8 total");
   });
 
   it("of a damaged database is none", () => {

@@ -319,9 +319,16 @@ def _headline(row: dict[str, Any]) -> list[str]:
 
 
 def _evidence(item: dict[str, Any]) -> str:
-    time = "" if item["time_ns"] is None else f"  {item['time_ns'] / 1e6:.3f} ms"
-    count = "" if item["count"] is None else f"  {item['count']}x"
-    return f"   - {item['kind']} {_shortened(item['name'])}{time}{count}"
+    """A line on an item; what was summed over steps is that of a mean one."""
+    time_ns, count = item["time_ns"], item["count"]
+    steps = item.get("steps")  # Earlier databases lack them.
+    unit = " a step" if steps else ""
+    of_time = "" if item["kind"] == "gap" else unit
+    time = (
+        "" if time_ns is None else f"  {time_ns / (steps if of_time else 1) / 1e6:.3f} ms{of_time}"
+    )
+    often = "" if count is None else f"  {round(count / (steps or 1), 2):g}x{unit}"
+    return f"   - {item['kind']} {_shortened(item['name'])}{time}{often}"
 
 
 def _shortened(name: str) -> str:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -270,6 +271,24 @@ def test_evidence_names_ops_of_the_profile_and_links_to_known_views(capture: Con
         assert all(one in ops for text in named for one in text.split(",") if one)
     assert items[0]["kind"] == "op"
     assert "Mlp/blocks/3" in items[0]["name"]
+
+
+def test_evidence_per_step_is_that_of_the_table(capture: Connect) -> None:
+    connection = capture("conv_fp16")
+    query = (
+        "SELECT evidence FROM view_advice WHERE advice_name = 'layout_conversions' AND aggr_id = 1"
+    )
+    items = json.loads(connection.execute(query).fetchone()[0])
+    kernels = [item for item in items if item["kind"] == "kernel"]
+    assert kernels
+    for item in kernels:
+        query = (
+            "SELECT count(*), sum(kernel_duration) FROM view_kernel_launches"
+            " WHERE kernel_name = ? AND aggr_id = 1 GROUP BY iter_value"
+        )
+        counts, times = zip(*connection.execute(query, (item["name"],)), strict=True)
+        assert item["count"] / item["steps"] == pytest.approx(median(counts), rel=0.02)
+        assert item["time_ns"] / item["steps"] == pytest.approx(median(times), rel=0.05)
 
 
 def test_evidence_of_waits_names_the_ops_that_wait(capture: Connect) -> None:

@@ -6,13 +6,12 @@ import type { AdviceRow, PerformanceSummary } from "../../api/types";
 import { t } from "../../i18n";
 import { kernelCommand, timingCommand } from "../../lib/commands";
 import { useScale } from "../../lib/perStep";
-import { formatInt } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { CopyCommand } from "../../ui/CopyCommand";
 import { CopyButton } from "../../ui/states";
 import { findView } from "../registry";
 import { type AdviceLink, type EvidenceItem, gainOf, readDrillDown, readEvidence } from "./advice";
-import { evidenceTime, FindingPicture } from "./FindingPicture";
+import { evidenceCount, evidenceTime, FindingPicture } from "./FindingPicture";
 import { ViewLink } from "./ViewLink";
 
 const SOURCES: Readonly<Record<string, string>> = {
@@ -124,7 +123,7 @@ function Commands({ row, evidence }: Omit<HowProps, "trust">): JSX.Element | nul
   const isUntimed = summary?.bare_step_ns == null && summary?.given_step_ns == null;
   const isUnproven = isUntimed && row.gain_ns === null && row.needs !== null;
   const kernel = evidence.find((item) => item.kind === "kernel");
-  const steps = aggregation.steps ?? null;
+  const steps = kernel?.steps ?? aggregation.steps ?? null;
   if (!isUnproven && kernel === undefined) return null;
   return (
     <dl class="commands">
@@ -187,7 +186,7 @@ function EvidenceTable({ items }: { items: readonly EvidenceItem[] }): JSX.Eleme
               )}
             </td>
             <td class="align-right">{evidenceTime(item, scale)}</td>
-            <td class="align-right">{item.count !== null && formatInt(item.count)}</td>
+            <td class="align-right">{evidenceCount(item, scale)}</td>
           </tr>
         ))}
       </tbody>

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { t } from "../../i18n";
-import { type Scale, sumText } from "../../lib/perStep";
+import { type Scale, sumCount, sumText } from "../../lib/perStep";
 import { durationText, formatPct } from "../../lib/units";
 import type { EvidenceItem } from "./advice";
 import { Spark } from "./Spark";
@@ -18,10 +18,21 @@ const TONES: Readonly<Record<string, string>> = {
   gpu: "part-gpu",
 };
 
-/** The time of an item of the evidence: that of an iteration is no sum. */
+/** The time of an item of the evidence: that of an iteration or a median gap is no sum. */
 export function evidenceTime(item: EvidenceItem, scale: Scale): string {
   if (item.timeNs === null) return "";
-  return item.kind === "iteration" ? durationText(item.timeNs) : sumText(item.timeNs, scale);
+  const isSum = item.kind !== "iteration" && item.kind !== "gap";
+  return isSum ? sumText(item.timeNs, scaleOf(item, scale)) : durationText(item.timeNs);
+}
+
+/** How often an item of the evidence occurred. */
+export function evidenceCount(item: EvidenceItem, scale: Scale): string {
+  return item.count === null ? "" : sumCount(item.count, scaleOf(item, scale));
+}
+
+/** The aggregation may hold more steps than those that the item was summed over. */
+function scaleOf(item: EvidenceItem, scale: Scale): Scale {
+  return scale.isPerStep && item.steps !== null ? { ...scale, steps: item.steps } : scale;
 }
 
 interface FindingPictureProps {

@@ -23,6 +23,8 @@ export interface EvidenceItem {
   readonly id: string;
   readonly timeNs: number | null;
   readonly count: number | null;
+  /** Steps that these are sums of; null: those of the aggregation, or they are no sums. */
+  readonly steps: number | null;
   readonly link: AdviceLink | null;
 }
 
@@ -125,6 +127,7 @@ export function readEvidence(row: AdviceRow): readonly EvidenceItem[] {
             ...nameOf(item),
             timeNs: numberOrNull(item.time_ns),
             count: numberOrNull(item.count),
+            steps: numberOrNull(item.steps),
             link: linkOf(item),
           },
         ],

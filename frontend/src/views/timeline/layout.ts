@@ -94,7 +94,7 @@ interface Group {
   readonly place: number;
   /** 1 for the first thread of a process, which runs the loop. */
   readonly isMain: number;
-  /** Time of its ops, which tells other threads apart. */
+  /** Time of its ops, by which the other threads are ordered. */
   readonly opsNs: number;
   readonly lanes: Lane[];
 }

@@ -51,9 +51,11 @@ from aggregator.advice.finding import (
     Answer,
     Certainty,
     Finding,
+    GainBound,
     GainSource,
     Severity,
     Unknown,
+    severity_of,
 )
 from aggregator.advice.verdict import duration_text
 from aggregator.profile.limits import LIMITS, BoundKind, LimitCode, bounds_of
@@ -317,12 +319,26 @@ def _within_step(
     reasoning = finding.reasoning
     if is_replayed:
         reasoning = _reasoning(facts, finding, saved_ns, kept_ns, whole_ns)
+    severity, bound = finding.severity, GainBound.AT_MOST
+    if is_replayed and bare_ns is None and _is_of_work(finding):
+        if kept_ns < saved_ns * (1.0 - _SAME_GAIN):  # The rest is time of the CPU itself.
+            bound = GainBound.AT_LEAST
+        elif gain_pct < LIMITED_RATIO * (finding.estimate_pct or 0.0):
+            bound = GainBound.AT_LEAST
+            severity = severity or severity_of(finding.estimate_pct)
     return replace(
         finding,
         gain_ns=round(kept_ns),
         gain_pct=gain_pct,
+        gain_bound=bound,
+        severity=severity,
         reasoning=reasoning,
     )
+
+
+def _is_of_work(finding: Finding) -> bool:
+    """Whether it saves work of a GPU: a step whose CPU takes less time saves more by it."""
+    return finding.advice not in _NOT_OF_WORK and finding.faster_rank is None
 
 
 def _reasoning(
@@ -364,6 +380,10 @@ def _reasoning(
         "{step} ms of a step",
         **values,
     )
+
+
+LIMITED_RATIO = 0.5
+"""A replay that saves less than this share of the estimate is limited by the CPU as profiled."""
 
 
 def _num_replayed(facts: Facts, finding: Finding) -> int:
@@ -437,6 +457,8 @@ def _of_bare_step(finding: Finding, ratio: float, idle_pct: float) -> Finding:
     return replace(finding, gain_pct=min(gain_pct * max(ratio, 1.0), 100.0))
 
 
+_NOT_OF_WORK = OF_THE_HOST | _OF_UNEVEN_STEPS | {input_bound.NAME, exposed_communication.NAME}
+"""Advisers whose savings are no work of a GPU."""
 OTHER_LIMIT_PCT = 10.0
 """A replay that saves less than the estimate by more than this says why. Unit: points."""
 

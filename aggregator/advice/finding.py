@@ -23,6 +23,13 @@ class Severity(StrEnum):
     LOW = "low"
 
 
+def severity_of(gain_pct: float | None) -> Severity:
+    """The severity of what could save a share of a step; low if that is unknown."""
+    if gain_pct is None or gain_pct < MEDIUM_GAIN_PCT:
+        return Severity.LOW
+    return Severity.HIGH if gain_pct >= HIGH_GAIN_PCT else Severity.MEDIUM
+
+
 class Certainty(StrEnum):
     """Certainty: it cannot be otherwise; measured, but a fix may save less; or to be tried."""
 
@@ -83,6 +90,13 @@ class GainSource(StrEnum):
     REPLAY = "replay"  # The steps were replayed with the fix.
     CORRECTED = "corrected"  # The same, without the costs of profiling.
     ESTIMATE = "estimate"  # A formula: a replay cannot express the fix, or there is none.
+
+
+class GainBound(StrEnum):
+    """What is known of a saving."""
+
+    AT_MOST = "at_most"
+    AT_LEAST = "at_least"  # Time of the CPU limits it, which profiling lengthens.
 
 
 class View(StrEnum):
@@ -170,6 +184,7 @@ class Finding:
     faster_rank: int | None = None
     # Where ``gain_pct`` comes from; None: there is none. Advisers give estimates.
     gain_source: GainSource | None = None
+    gain_bound: GainBound = GainBound.AT_MOST
     estimate_pct: float | None = None  # The estimate that a replay replaced. Unit: percent.
     certainty: Certainty = Certainty.POSSIBLE  # How sure it is, by ``MOST_CERTAIN``.
     # Whether nearly all that a fix saves is time of the CPU, which profiling lengthens.
@@ -178,11 +193,7 @@ class Finding:
     @property
     def level(self) -> Severity:
         """The severity, from ``gain_pct`` unless it is overridden."""
-        if self.severity is not None:
-            return self.severity
-        if self.gain_pct is None or self.gain_pct < MEDIUM_GAIN_PCT:
-            return Severity.LOW
-        return Severity.HIGH if self.gain_pct >= HIGH_GAIN_PCT else Severity.MEDIUM
+        return self.severity or severity_of(self.gain_pct)
 
 
 @dataclass(frozen=True)

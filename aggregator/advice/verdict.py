@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from aggregator.advice import (
     exposed_communication,
@@ -23,7 +24,7 @@ from aggregator.advice import (
     synchronizing_calls,
     unoverlapped_copies,
 )
-from aggregator.advice.finding import MEDIUM_GAIN_PCT
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, GainBound
 from aggregator.texts import Text, say
 
 MIN_SHARE_PCT = 40.0  # What takes a smaller share of the step does not limit it.
@@ -101,6 +102,7 @@ class FirstFinding:
     problem: str  # One sentence.
     gain_ns: int | None  # Time of a step that a fix could save; None: unknown. Unit: ns.
     gain_pct: float | None  # The same as a share of the step. Unit: percent.
+    gain_bound: str = GainBound.AT_MOST  # What is known of it, by ``GainBound``.
 
 
 @dataclass(frozen=True)
@@ -178,11 +180,15 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
     # What saves little does not explain the step, unless nothing else is known of it.
     if first.gain_pct < (MEDIUM_GAIN_PCT if symptoms.shares is not None else MIN_GAIN_PCT):
         return _led_by(found, first)
-    sentence = say(
-        "{problem}; a fix could save {saved} of a step ({share:.0f}%)",
-        problem=first.problem,
-        saved=duration_text(first.gain_ns),
-        share=first.gain_pct,
+    values: dict[str, Any] = {
+        "problem": first.problem,
+        "saved": duration_text(first.gain_ns),
+        "share": first.gain_pct,
+    }
+    sentence = (
+        say("{problem}; a fix could save at least {saved} of a step ({share:.0f}%)", **values)
+        if first.gain_bound == GainBound.AT_LEAST
+        else say("{problem}; a fix could save {saved} of a step ({share:.0f}%)", **values)
     )
     return Verdict(limit, sentence, first.gain_pct, first.advice)
 

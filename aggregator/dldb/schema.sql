@@ -1363,6 +1363,8 @@ CREATE TABLE advice (
     gain_ns INTEGER,
     -- replay: the steps were replayed with the change; corrected: also without the costs of profiling; estimate: a formula; empty: no gain is known. Unit: none.
     gain_source TEXT NOT NULL,
+    -- at_most, or at_least if the time of the CPU as profiled limits it; empty: no gain is known. Unit: none.
+    gain_bound TEXT NOT NULL,
     -- sure, likely or possible; empty: unknown. Unit: none.
     certainty TEXT NOT NULL,
     -- One sentence. Unit: none.

@@ -973,7 +973,8 @@ CREATE VIEW view_peak_rates AS
 SELECT aggr AS aggr_id, name AS rate_name, rate, gpu_name, is_given FROM peak_rates;
 
 CREATE VIEW view_advice AS
-SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_ns, gain_pct, gain_source, certainty, problem,
+SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_ns, gain_pct, gain_source,
+       gain_bound, certainty, problem,
        recommendation, reasoning, needs, frameworks, drill_down, evidence, proof_query, proof_column,
        proof_value, id AS row_id
 FROM advice;

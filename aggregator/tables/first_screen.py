@@ -188,6 +188,7 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
         "recommendation": row["recommendation"],
         "saving_ns": row["gain_ns"],
         "saving_pct": row["gain_pct"],
+        "saving_bound": row["gain_bound"],
         "certainty": row["certainty"],
         "source": row["gain_source"] or "",
     }

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
+from aggregator.advice.finding import GainBound
 from aggregator.advice.verdict import (
     FirstFinding,
     Limit,
@@ -170,7 +171,8 @@ def _first(data: AggregationData) -> FirstFinding | None:
     row = next(iter(data.rows(ADVICE, {"status__in": "found"})), None)
     if row is None:
         return None
-    return FirstFinding(row["advice"], row["problem"], row["gain_ns"], row["gain_pct"])
+    values = (row[name] for name in ("advice", "problem", "gain_ns", "gain_pct"))
+    return FirstFinding(*values, row["gain_bound"] or GainBound.AT_MOST)
 
 
 def _gains(data: AggregationData) -> dict[str, float]:

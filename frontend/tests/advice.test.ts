@@ -12,6 +12,7 @@ function row(values: Partial<AdviceRow>): AdviceRow {
     gain_ns: 9_000_000,
     gain_pct: 90,
     gain_source: "replay",
+    gain_bound: "at_most",
     certainty: "likely",
     problem: "",
     recommendation: "",
@@ -35,6 +36,12 @@ describe("what advice could save", () => {
     expect(gainOf(row({ gain_ns: 28_290_000 }), true)?.short).toBe("−28.3 ms");
     expect(gainOf(row({ gain_pct: null }), true)?.text).toBe("up to 9 ms per step");
     expect(gainOf(row({ gain_ns: null, gain_pct: null }), true)).toBeNull();
+  });
+
+  it("is the least that is known where the profiled CPU limits it", () => {
+    const gain = gainOf(row({ gain_ns: 1_533_000, gain_pct: 3.5, gain_bound: "at_least" }), true);
+    expect(gain?.short).toBe("≥ 1.53 ms");
+    expect(gain?.text).toMatch(/^at least 1.53 ms per step/);
   });
 
   it("is a factor of the throughput, or a share, where there is no time", () => {

@@ -127,12 +127,16 @@ def advise(
     rows = scope.data.rows(ADVICE)
     link = scope.link("dashboard")
     if name is None:
-        shown = ("advice", "severity", "gain_ns", "gain_pct", "certainty", "problem")
+        shown = ("advice", "severity", "gain_ns", "gain_pct", "gain_bound", "certainty")
         found = [row for row in rows if row["status"] == "found"]
         unknown = [row for row in rows if row["status"] != "found"]
         return {
             "advice": [
-                {key: row[key] for key in (*shown, "recommendation") if row[key] is not None}
+                {
+                    key: row[key]
+                    for key in (*shown, "problem", "recommendation")
+                    if row[key] is not None
+                }
                 for row in found
             ],
             "cannot_be_judged": [

@@ -61,6 +61,7 @@ _ADVICE_COLUMNS: Final = (
         "gain_ns",
         "gain_pct",
         "gain_source",
+        "gain_bound",
         "certainty",
     ),
     *("problem", "recommendation", "reasoning", "needs", "frameworks", "drill_down", "evidence"),
@@ -223,8 +224,11 @@ def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
 def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:
     query = f"SELECT * FROM {_ADVICE_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
     found = [dict(row) for row in few_rows(database.connection.execute(query, (aggr,)))]
-    # Databases before 2.1.6 lack the source of the gain.
-    rows = [{name: {"gain_source": "", **row}[name] for name in _ADVICE_COLUMNS} for row in found]
+    # Databases of earlier versions lack the source and the bound of the gain.
+    rows = [
+        {name: {"gain_source": "", "gain_bound": "", **row}[name] for name in _ADVICE_COLUMNS}
+        for row in found
+    ]
     for row in rows:
         row["evidence"] = _parsed(row["evidence"])
         row["drill_down"] = _parsed(row["drill_down"]) if row["drill_down"] else None
@@ -306,12 +310,13 @@ def _finding(row: dict[str, Any]) -> list[str]:
 
 def _headline(row: dict[str, Any]) -> list[str]:
     share, time_ns = row["gain_pct"], row["gain_ns"]
+    bound = "at least" if row["gain_bound"] == "at_least" else "up to"
     if share is None:
         gain = ""
     elif time_ns is None:
         gain = f", could save up to {share:.0f}% of the time per sample"
     else:
-        gain = f", could save up to {time_ns / 1e6:.3g} ms ({share:.0f}%)"
+        gain = f", could save {bound} {time_ns / 1e6:.3g} ms ({share:.0f}%)"
     if gain and row["gain_source"]:
         gain += f" by {_SOURCES.get(row['gain_source'], row['gain_source'])}"
     head = f"{row['place']}. {row['severity'].upper()}{gain} ({row['certainty']}): {row['problem']}"

@@ -220,7 +220,8 @@ def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
 def _saving(finding: Mapping[str, Any]) -> str:
     if not finding["saving_ns"]:
         return ""
-    return f"{_ms(finding['saving_ns'])} of a step ({finding['saving_pct']:.0f} %): "
+    least = "at least " if finding["saving_bound"] == "at_least" else ""
+    return f"{least}{_ms(finding['saving_ns'])} of a step ({finding['saving_pct']:.0f} %): "
 
 
 def _op_name(op: Mapping[str, Any]) -> str:
@@ -254,6 +255,8 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
         lines += ["", "| finding | saving | what to do |", "|---|---:|---|"]
     for finding in document["findings"][:_FINDINGS]:
         saving = "" if finding["saving_ns"] is None else _ms(finding["saving_ns"])
+        if finding["saving_bound"] == "at_least":
+            saving = f"at least {saving}"
         text, advice = (_escaped(finding[name]) for name in ("text", "recommendation"))
         lines.append(f"| {text} | {saving} | {advice} |")
     if document["trials"]:

@@ -243,19 +243,23 @@ def test_the_largest_gain_comes_first_and_decides_the_severity(capture: Connect)
     ranks = {"high": 0, "medium": 1, "low": 2}
     for name in CAPTURES:
         query = (
-            "SELECT severity, gain_pct FROM view_advice WHERE aggr_id = 1 AND status = 'found'"
-            " AND advice_name <> 'batch_size' ORDER BY place"
+            "SELECT severity, gain_pct, gain_bound FROM view_advice WHERE aggr_id = 1 AND"
+            " status = 'found' AND advice_name <> 'batch_size' ORDER BY place"
         )
         rows = capture(name).execute(query).fetchall()
-        assert [ranks[level] for level, _ in rows] == sorted(ranks[level] for level, _ in rows)
-        for level, gain in rows:
+        levels = [ranks[level] for level, _, _ in rows]
+        assert levels == sorted(levels)
+        for level, gain, bound in rows:
             if gain is None:
                 continue
             assert 0 <= gain <= 100
             expected = (
                 "high" if gain >= HIGH_GAIN_PCT else "medium" if gain >= MEDIUM_GAIN_PCT else "low"
             )
-            assert level == expected
+            if bound == "at_least":
+                assert ranks[level] <= ranks[expected]
+            else:
+                assert level == expected
 
 
 def test_evidence_names_ops_of_the_profile_and_links_to_known_views(capture: Connect) -> None:

@@ -31,6 +31,11 @@ ADVICE = TableSpec(
             "profiling; estimate: a formula.",
             "NULLIF(t.gain_source, '')",
         ),
+        choice(
+            "gain_bound?",
+            "at_most, or at_least: the time of the CPU as profiled limits it.",
+            "NULLIF(t.gain_bound, '')",
+        ),
         choice("certainty?", "sure, likely or possible.", "NULLIF(t.certainty, '')"),
         sentence("problem", "The problem, or why it cannot be judged."),
         sentence("recommendation", "What to do.", "NULLIF(t.recommendation, '')"),

@@ -81,6 +81,10 @@ export function gainOf(row: AdviceRow, hasTimes: boolean): Gain | null {
   const share = pct === null ? null : `${formatFixed(pct, 0)} %`;
   if (ns !== null) {
     const time = roughly(ns);
+    if (row.gain_bound === "at_least" && share !== null) {
+      const text = t("at least {time} per step ({share})", { time, share });
+      return { short: `≥ ${time}`, share, text };
+    }
     const text =
       share === null
         ? t("up to {time} per step", { time })

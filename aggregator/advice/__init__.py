@@ -45,6 +45,7 @@ from aggregator.advice import (
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import (
     ALL_RANKS,
+    HIGH_GAIN_PCT,
     MIN_GAIN_PCT,
     MOST_CERTAIN,
     OF_STEPS,
@@ -57,7 +58,6 @@ from aggregator.advice.finding import (
     Unknown,
     severity_of,
 )
-from aggregator.advice.verdict import duration_text
 from aggregator.profile.limits import LIMITS, BoundKind, LimitCode, bounds_of
 from aggregator.texts import Text, say
 
@@ -201,11 +201,23 @@ def _of_working_time(finding: Finding) -> Finding:
     )
 
 
-def _order(finding: Finding) -> tuple[int, bool, bool, float]:
-    """Of low severity, what no gain is known of because profiling made it comes last."""
-    is_last = finding.is_of_host and finding.gain_pct is None
-    gain_pct = finding.gain_pct or 0.0
-    return _RANK[finding.level], is_last, finding.is_per_sample, -gain_pct
+def _order(finding: Finding) -> tuple[int, int, bool, float]:
+    """Of low severity, what no gain is known of because profiling made it comes last.
+
+    But what takes a large share of the step comes before what saves little of it, and after what
+    is sure.
+    """
+    is_open = finding.is_of_host and finding.gain_pct is None
+    is_large = is_open and _share(finding) >= HIGH_GAIN_PCT
+    is_sure = finding.gain_pct is None and finding.certainty is Certainty.SURE
+    group = 0 if is_sure else 1 if is_large else 3 if is_open else 2
+    gain_pct = _share(finding) if is_large else finding.gain_pct or 0.0
+    return _RANK[finding.level], group, finding.is_per_sample, -gain_pct
+
+
+def _share(finding: Finding) -> float:
+    """What it would save if profiling had made nothing of it. Unit: percent of the step."""
+    return max(finding.gain_pct or 0.0, finding.estimate_pct or 0.0)
 
 
 def is_unproven(facts: Facts, finding: Finding) -> bool:
@@ -215,23 +227,16 @@ def is_unproven(facts: Facts, finding: Finding) -> bool:
 
 
 def _without_promise(facts: Facts, finding: Finding) -> Finding:
-    """The finding without a gain: what is known, and how to learn the rest."""
-    step_ns = facts.typical_step_ns
-    work_ns = min(facts.gpu_work_ns, step_ns)
+    """The finding without a gain, and how to learn it; the verdict says what the GPU works."""
     return replace(
         finding,
         gain_pct=None,
         gain_ns=None,
         gain_source=None,
+        gain_bound=GainBound.AT_MOST,
+        estimate_pct=_share(finding),
         severity=Severity.LOW,
-        problem=say(
-            "{problem}, as profiled: the GPU works {work} of a {step} step, and how much of the "
-            "other {rest} is the profiler's is unknown",
-            problem=finding.problem,
-            work=duration_text(work_ns),
-            step=duration_text(step_ns),
-            rest=duration_text(step_ns - work_ns),
-        ),
+        problem=say("{problem}, as profiled: what a fix saves is unknown", problem=finding.problem),
         reasoning=say(
             "Measured in the step as profiled. Markers and tracing slow the CPU down, so nothing "
             "is known of what a fix saves until the step was timed without them"

@@ -169,7 +169,7 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
     if first.gain_pct is None:
         if first.advice not in _OF_THE_HOST and found.limit is not Limit.UNKNOWN:
             return _led_by(found, first)
-        return Verdict(Limit.UNKNOWN, say("{text}", text=first.problem), None, first.advice)
+        return _of_profiled_finding(symptoms, first)
     if first.gain_ns is None:
         sentence = say(
             "{problem}; up to {factor:.1f}x throughput",
@@ -198,6 +198,20 @@ def _led_by(found: Verdict, first: FirstFinding) -> Verdict:
         "{verdict}. First to change: {problem}", verdict=found.sentence, problem=first.problem
     )
     return replace(found, sentence=sentence, advice=first.advice)
+
+
+def _of_profiled_finding(symptoms: Symptoms, first: FirstFinding) -> Verdict:
+    """The first finding where profiling may have made it, and what the GPU does beside it."""
+    if symptoms.shares is None:
+        sentence = say("{text}", text=first.problem)
+        return Verdict(Limit.UNKNOWN, sentence, None, first.advice)
+    sentence = say(
+        "{problem}. The GPU is busy {busy:.0f}% of a {step} step",
+        problem=first.problem,
+        busy=symptoms.shares.busy,
+        step=symptoms.step_text,
+    )
+    return Verdict(Limit.UNKNOWN, sentence, symptoms.shares.busy, first.advice)
 
 
 def _of_profiled_step(symptoms: Symptoms) -> Verdict:

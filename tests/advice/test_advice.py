@@ -22,7 +22,7 @@ Importer = Callable[[str], Path]
 
 #: Made on H200 GPUs by tests/gpu/programs/advice.py: (advice in order, open questions).
 CAPTURES: dict[str, tuple[list[str], list[str]]] = {
-    "adam_foreach": (["unfused_optimizer", "launch_bound"], ["batch_size"]),
+    "adam_foreach": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
     "adam_fused": (["launch_bound"], ["batch_size"]),
     "adam_loop": (["unfused_optimizer", "launch_bound"], ["batch_size"]),
     "anomaly": (["debugging_aids", "launch_bound", "synchronizing_calls"], ["batch_size"]),
@@ -63,7 +63,7 @@ CAPTURES: dict[str, tuple[list[str], list[str]]] = {
 
 #: The profiles that are not in the repository, each read through and found right.
 PROFILES: dict[str, tuple[list[str], list[str]]] = {
-    "ddp2_resnet50_amp": (["late_ranks", "launch_bound", "host_stalls"], ["batch_size"]),
+    "ddp2_resnet50_amp": (["launch_bound", "late_ranks", "host_stalls"], ["batch_size"]),
     "jax_cnn_bf16": (["host_stalls"], []),
     "nvtx_domains": (["half_precision", "pageable_copies", "layout_conversions"], ["steps"]),
     "pytorch_bert_bf16": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
@@ -79,7 +79,7 @@ PROFILES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "simple_no_nvtx": (["half_precision", "tf32_off", "launch_bound", "host_stalls"], []),
 }
-LARGE = {"pytorch_gpt2_large": (["unfused_optimizer", "launch_bound"], ["batch_size"])}
+LARGE = {"pytorch_gpt2_large": (["launch_bound", "unfused_optimizer"], ["batch_size"])}
 NAMES = [*PROFILES, *LARGE]
 
 #: Advice -> a capture where it is given, and one, of the same training done better, where not.

@@ -176,7 +176,7 @@ def test_advice_is_that_of_the_step_without_profiling(tmp_path: Path) -> None:
     # Without a step without profiling nothing is promised of what the launches cost.
     source, gain_pct, gain_ns, problem = query(analyze(trace, tmp_path).path, LAUNCH_BOUND)[0]
     assert (source, gain_pct, gain_ns) == ("", None, None)
-    assert "as profiled: the GPU works 1.14 ms of a 1.69 ms step" in problem
+    assert "as profiled: what a fix saves is unknown" in problem
     for kernel_us in (38, 10):
         shape = {"kernel_us": kernel_us, "launches": 30}
         folder, of_bare = tmp_path / str(kernel_us), tmp_path / f"bare_{kernel_us}"

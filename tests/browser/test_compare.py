@@ -51,9 +51,10 @@ def test_two_aggregations_are_compared(
     expect(page.get_by_role("img", name="The time in every iteration")).to_be_visible()
 
 
-def test_the_dashboard_leads_to_it(page: Page, viewer: Viewer) -> None:
+def test_each_aggregation_leads_to_it(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(aggregation=1))
-    page.get_by_role("link", name="Compare with").click()
+    page.get_by_role("button", name="Manage", exact=True).click()
+    page.get_by_role("link", name="Compare with").first.click()
     expect(page.get_by_role("heading", name="What is compared")).to_be_visible()
     expect(page).to_have_url(re.compile("aggregation=1"))
 

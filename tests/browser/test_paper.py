@@ -43,7 +43,7 @@ def test_print_holds_all_filtered_rows_and_leaves_the_page_as_it_was(
     assert printed["rows"] == expected
     assert printed["title"] == "ResNet-50, AMP \u2013 Ops"
     assert "Search “batch_norm”" in printed["notes"]
-    assert printed["header"][1] == "GPU time (ns)"
+    assert printed["header"][1] == "GPU time (ns total)"
     expect(page.locator("#print-area")).to_have_count(0)
 
 

@@ -127,8 +127,9 @@ class Item:
     name: str  # Its name in the profile.
     time_ns: int | None = None  # Its time in the window; None if it has no time. Unit: ns.
     count: int | None = None  # How often it occurred; None for once.
-    steps: int | None = None  # Steps that these are sums of, by ``OF_STEPS``; None: they are none.
     link: Link | None = None  # View that shows it.
+    # Steps that time and count are sums of, by ``OF_STEPS``; None: they are none.
+    steps: int | None = None
 
 
 OF_STEPS = frozenset({"op", "before", "kernel", "rank", "gpu", "gap"})

@@ -11,7 +11,7 @@ from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.kernels.names import LAYOUT_CONVERSION
-from aggregator.replay.changes import channels_last
+from aggregator.replay.changes import NCHW_NORM, channels_last
 from aggregator.texts import say
 
 NAME = "layout_conversions"
@@ -83,6 +83,23 @@ def advise(facts: Facts) -> Answer:
                 "train.py --channels-last'"
             ),
         )
+    share = 100.0 * total / busy
+    norms = facts.kernels & facts.named([bool(NCHW_NORM.search(n)) for n in facts.names.long])
+    norm_share = 100.0 * int(facts.work.duration_ns[norms].sum()) / busy
+    problem = (
+        say(
+            "{share:.0f}% of the kernel time converts tensor layouts for convolutions (NCHW to "
+            "NHWC and back), and batch normalization, {norms:.0f}%, is slower in NCHW",
+            share=share,
+            norms=norm_share,
+        )
+        if norm_share >= MIN_GAIN_PCT
+        else say(
+            "{share:.0f}% of the kernel time converts tensor layouts for convolutions (NCHW "
+            "to NHWC and back)",
+            share=share,
+        )
+    )
     return Finding(
         advice=NAME,
         remedy=Remedy(
@@ -91,11 +108,7 @@ def advise(facts: Facts) -> Answer:
             is_of_all_steps=True,
         ),
         gain_pct=gain,
-        problem=say(
-            "{share:.0f}% of the kernel time converts tensor layouts for convolutions (NCHW "
-            "to NHWC and back)",
-            share=100.0 * total / busy,
-        ),
+        problem=problem,
         recommendation=say(
             "Try the channels-last layout: model.to(memory_format=torch.channels_last), and the "
             "same for each input. Time both: an op of the model that needs the other layout makes "

@@ -16,7 +16,7 @@ from aggregator.advice.finding import (
 )
 from aggregator.profile.arrays import Int64
 from aggregator.replay.changes import no_synchronization
-from aggregator.texts import say
+from aggregator.texts import Text, say
 
 NAME = "synchronizing_calls"
 
@@ -58,7 +58,6 @@ def advise(facts: Facts) -> Answer:
     gain = facts.share_pct(int(cost.sum()))
     if gain < MIN_GAIN_PCT and facts.trusted_replay is None:
         return None  # else the replay decides
-    count = len(length) / (facts.steps.count * len(facts.gpus))
     everything = np.ones(len(length), dtype=bool)
     return Finding(
         advice=NAME,
@@ -66,11 +65,7 @@ def advise(facts: Facts) -> Answer:
             say("in which no call waits for the GPU"), (no_synchronization(),), is_of_all_steps=True
         ),
         gain_pct=gain,
-        problem=say(
-            "The program waits until the GPU has finished, {count:.0f}x a step; the GPU is then "
-            "idle until new work arrives",
-            count=max(count, 1.0),
-        ),
+        problem=_problem(len(length) / len(facts.gpus), facts.steps.count),
         recommendation=say(
             "Move .item(), .cpu(), nonzero() and the printing of tensors out of the step, or do "
             "them every 50 steps; for values that are needed later, copy to pinned memory with "
@@ -82,6 +77,21 @@ def advise(facts: Facts) -> Answer:
         ),
         evidence=call_items(facts, everything, cost),
         proof=_proof(facts, int(length.sum())),
+    )
+
+
+def _problem(count: float, steps: int) -> Text:
+    if count < steps:
+        return say(
+            "The program waits until the GPU has finished, {count:.0f}x in {steps} steps; the GPU "
+            "is then idle until new work arrives",
+            count=max(count, 1.0),
+            steps=steps,
+        )
+    return say(
+        "The program waits until the GPU has finished, {count:.3g}x a step; the GPU is then idle "
+        "until new work arrives",
+        count=count / steps,
     )
 
 

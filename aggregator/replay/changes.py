@@ -215,7 +215,7 @@ def half_precision(scenario: Scenario) -> Scenario:
     return replace(done, is_bound=True)
 
 
-_NCHW_NORM: Final = re.compile(
+NCHW_NORM: Final = re.compile(
     r"\bbn_(?:fw|bw)\w*_1C11|batch_norm_(?:collect_statistics|transform_input|backward_\w+)_kernel"
 )
 """Batch normalization of tensors whose channels are not last, by cuDNN and by PyTorch."""
@@ -230,7 +230,7 @@ def channels_last(scenario: Scenario) -> Scenario:
     chosen = np.append(graph.data.converts, False)[graph.data.work.name[graph.work_row]]
     step = without_calls(graph, durations.cpu_step_ns, launching_calls(graph, chosen))
     done = _removed(scenario, chosen, step)
-    norms = np.array([bool(_NCHW_NORM.search(name)) for name in graph.data.names.long] + [False])
+    norms = np.array([bool(NCHW_NORM.search(name)) for name in graph.data.names.long] + [False])
     share = np.append(graph.data.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]
     ratio = np.where(np.isfinite(share), np.minimum(share / NORM_SHARE, 1), 1 / NORM_FACTOR)
     ratio[~norms[graph.data.work.name[graph.work_row]]] = 1

@@ -295,6 +295,19 @@ def test_evidence_per_step_is_that_of_the_table(capture: Connect) -> None:
         assert item["time_ns"] / item["steps"] == pytest.approx(median(times), rel=0.05)
 
 
+def test_advice_names_what_else_its_saving_holds_and_counts_rare_waits_as_such(
+    imported: ProfileFactory,
+) -> None:
+    query = "SELECT problem FROM view_advice WHERE advice_name = ?"
+    for name, advice_name, said in (
+        ("pytorch_resnet50_amp", "layout_conversions", "batch normalization"),
+        ("pytorch_resnet50_fp32", "synchronizing_calls", "1x in 6 steps"),
+    ):
+        with closing(sqlite3.connect(f"file:{imported(name)}?mode=ro", uri=True)) as connection:
+            problem = connection.execute(query, (advice_name,)).fetchone()[0]
+        assert said in problem
+
+
 def test_evidence_of_waits_names_the_ops_that_wait(capture: Connect) -> None:
     """Every op named calls what waits for the GPU: the raw calls say which do."""
     connection = capture("item")

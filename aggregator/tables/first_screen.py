@@ -22,8 +22,8 @@ MOST_OPS: Final = 10
 _STRAY: Final = "unassociated_"
 _MODULE: Final = "module"
 """Grade of an op that stands for the work of a module outside its ops."""
-_Op = tuple[str, str, int, str]
-"""Name, type, GPU time and grade of an op. Unit: ns."""
+_Op = tuple[str, str, int, str, str]
+"""Name, type, GPU time, grade and direction of an op. Unit: ns."""
 
 
 def read_first_screen(data: AggregationData) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def read_gpu_time(data: AggregationData, step: Mapping[str, Any] | None) -> dict
 def _ops(data: AggregationData) -> list[_Op]:
     """Return the names, types and GPU times of the ops of an aggregation, longest first."""
     sql = (
-        "SELECT op_node_name, op_node_type, gpu_time, name_grade FROM view_op_nodes"
+        "SELECT op_node_name, op_node_type, gpu_time, name_grade, direction FROM view_op_nodes"
         " WHERE aggr_id = :aggr_id AND domain_name = :domain AND gpu_time > 0"
         " ORDER BY gpu_time DESC, row_id"
     )
@@ -134,16 +134,19 @@ def _ops(data: AggregationData) -> list[_Op]:
     if not data.database.has("view_op_nodes", "name_grade"):
         sql = sql.replace("name_grade", "''")
     rows = data.database.rows(sql, {name: data.params[name] for name in ("aggr_id", "domain")})
-    return [(str(name), str(kind), int(time_ns), str(grade)) for name, kind, time_ns, grade in rows]
+    return [
+        (str(name), str(kind), int(time_ns), str(grade), str(direction or ""))
+        for name, kind, time_ns, grade, direction in rows
+    ]
 
 
 def _names(ops: list[_Op]) -> dict[str, float | None]:
     """Shares of the GPU time of which the op is known, of which the module is, and of neither."""
-    total = sum(time_ns for _, _, time_ns, _ in ops)
+    total = sum(op[2] for op in ops)
     if not total:
         return {"named_pct": None, "module_pct": None, "unassociated_pct": None}
     op_ns = module_ns = stray_ns = 0
-    for name, kind, time_ns, grade in ops:
+    for name, kind, time_ns, grade, _ in ops:
         if _is_stray(name, kind):
             stray_ns += time_ns
             continue
@@ -166,7 +169,7 @@ def _module_of(name: str) -> str:
 
 
 def _top_ops(ops: list[_Op], summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    total = max(sum(time_ns for _, _, time_ns, _ in ops), 1)
+    total = max(sum(op[2] for op in ops), 1)
     # Without ranges the iteration is the whole profile, and a loop of kernels has steps.
     steps = summary["loop_steps"] if summary["loop_reason"] else summary["profiled_iterations"]
     count = max(steps or 1, 1)
@@ -174,10 +177,11 @@ def _top_ops(ops: list[_Op], summary: Mapping[str, Any]) -> list[dict[str, Any]]
         {
             "name": name.rpartition("/")[2],
             "module": _module_of(name),
+            "direction": direction,
             "gpu_ns_per_step": round(time_ns / count),
             "share_pct": round(100.0 * time_ns / total, 4),
         }
-        for name, _, time_ns, _ in ops[:MOST_OPS]
+        for name, _, time_ns, _, direction in ops[:MOST_OPS]
     ]
 
 

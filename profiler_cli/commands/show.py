@@ -158,15 +158,15 @@ def _text(document: Mapping[str, Any]) -> list[str]:
         ]
         lines.append("")
     for number, finding in enumerate(document["findings"][:_FINDINGS], start=1):
-        lines += _wrapped(f"{number}. {_saving(finding)}{finding['text']}.")
-        lines += [f"   {line}" for line in _wrapped(f"Do: {finding['recommendation']}.")]
+        lines += _wrapped(f"{number}. {_saving(finding)}{finding['text']}.", later="   ")
+        lines += _wrapped(f"Do: {finding['recommendation']}.", "   ", "   ")
     if document["findings"]:
         lines.append("")
     if document["top_ops"]:
         lines.append("Top ops by GPU time, per step")
         lines += [
-            f"  {_ms(op['gpu_ns_per_step']):>12} {op['share_pct']:5.1f} %  {_op_name(op)}"
-            for op in document["top_ops"][:_OPS]
+            f"  {_ms(op['gpu_ns_per_step']):>12} {op['share_pct']:5.1f} %  {name}"
+            for name, op in _named_ops(document)
         ]
         lines.append("")
     for trial in document["trials"][:_TRIALS]:
@@ -224,9 +224,14 @@ def _saving(finding: Mapping[str, Any]) -> str:
     return f"{least}{_ms(finding['saving_ns'])} of a step ({finding['saving_pct']:.0f} %): "
 
 
-def _op_name(op: Mapping[str, Any]) -> str:
-    name = on_one_line(f"{op['module']}/{op['name']}" if op["module"] else op["name"])
-    return name if len(name) <= _MOST_NAME else f"...{name[-_MOST_NAME + 3 :]}"
+def _named_ops(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The longest ops by their paths as tables have them, with the direction of equal ones."""
+    ops = document["top_ops"][:_OPS]
+    paths = ["/".join(["", *filter(None, (op["module"], op["name"]))]) for op in ops]
+    for path, op in zip(paths, ops, strict=True):
+        name = on_one_line(path)
+        name = name if len(name) <= _MOST_NAME else f"...{name[-_MOST_NAME + 3 :]}"
+        yield f"{name} {op['direction']}".rstrip() if paths.count(path) > 1 else name, op
 
 
 def _ms(time_ns: float | None) -> str:
@@ -234,8 +239,14 @@ def _ms(time_ns: float | None) -> str:
     return "unknown" if time_ns is None else f"{time_ns / 1e6:.4g} ms"
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(on_one_line(text), _WIDTH, break_long_words=False)
+def _wrapped(text: str, first: str = "", later: str = "") -> list[str]:
+    return textwrap.wrap(
+        on_one_line(text),
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+    )
 
 
 # --- Markdown ------------------------------------------------------------------------------------
@@ -268,8 +279,8 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
     if document["top_ops"]:
         lines += ["", "| op | GPU time per step | share |", "|---|---:|---:|"]
         lines += [
-            f"| {_escaped(_op_name(op))} | {_ms(op['gpu_ns_per_step'])} | {op['share_pct']:.1f} % |"
-            for op in document["top_ops"][:_OPS]
+            f"| {_escaped(name)} | {_ms(op['gpu_ns_per_step'])} | {op['share_pct']:.1f} % |"
+            for name, op in _named_ops(document)
         ]
     return lines
 

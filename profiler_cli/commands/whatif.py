@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,7 @@ from aggregator.answers.changes import CHANGES, DeclaredChange, Takes, parse_cha
 from aggregator.answers.replay import (
     CriticalPath,
     OpSensitivity,
+    PathShare,
     WhatIf,
     read_critical_path,
     read_op_sensitivity,
@@ -227,22 +229,34 @@ def _text(name: str, found: _Found) -> str:
         f"confidence: {path.confidence}",
         *(f"  {note}" for note in path.notes),
     ]
+    directions = {op.op_id: op.direction for op in found.ops}
     changed = _changed(found.what_if)
     of = " of the unchanged profile" if changed else ""
     lines += [*changed, "", f"critical path{of}, time in a step", f"  {_by_kind(path)}"]
     lines += [
         f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} "
-        f"{on_one_line(share.owner) or '-'}"
+        f"{_owner(share, directions)}"
         for share in path.critical_path[:_MOST_ROWS]
     ]
-    lines += ["", f"ops{of}: time that a step gains for 1 ms of the op, own time, free delay"]
+    lines += ["", f"ops{of}: gain is what a step gains for 1 ms of the op, delay is free"]
+    lines.append(f"  {'gain':>6}  {'own time':>13}  {'delay':>12}  op")
     for op in found.ops[:_MOST_ROWS]:
         free = "any" if op.slack_ns is None else f"{op.slack_ns / 1e6:.3f} ms"
         lines.append(
             f"  {op.step_ns_per_own_ns:6.3f}  {op.own_ns / 1e6:10.3f} ms  {free:>12}"
-            f"  {on_one_line(op.op_id)} {op.direction}"
+            f"  {on_one_line(op.op_name)} {op.direction}"
         )
     return "\n".join(lines) + "\n"
+
+
+def _owner(share: PathShare, directions: Mapping[str, str]) -> str:
+    """The op by its path, as other commands name it; else the call without its version."""
+    if share.op_name is None:
+        return on_one_line(_VERSION.sub("", share.owner)) or "-"
+    return on_one_line(f"{share.op_name} {directions.get(share.owner, '')}".rstrip())
+
+
+_VERSION: Final = re.compile(r"_v\d+$")
 
 
 def _changed(what_if: WhatIf) -> list[str]:

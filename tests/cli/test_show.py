@@ -69,10 +69,22 @@ DOCUMENT = _object(
     names=_object(named_pct=PCT, module_pct=PCT, unassociated_pct=PCT),
     verdict=_object(text=TEXT, finding={"type": ["string", "null"]}),
     findings=_list_of(
-        name=TEXT, text=TEXT, saving_ns=NS, saving_pct=PCT, certainty=TEXT, source=TEXT
+        name=TEXT,
+        text=TEXT,
+        saving_ns=NS,
+        saving_pct=PCT,
+        saving_bound={"enum": ["at_most", "at_least", None]},
+        certainty=TEXT,
+        source=TEXT,
     ),
     limits=_list_of(code=TEXT, text=TEXT, figures={"type": "array"}),
-    top_ops=_list_of(name=TEXT, module=TEXT, gpu_ns_per_step={"type": "integer"}, share_pct=PCT),
+    top_ops=_list_of(
+        name=TEXT,
+        module=TEXT,
+        direction=TEXT,
+        gpu_ns_per_step={"type": "integer"},
+        share_pct=PCT,
+    ),
     trials={"type": "array"},
 )
 
@@ -195,3 +207,21 @@ def test_the_commands_of_an_op_profile_its_kernels(
     assert commands == [command["command"] for command in found["commands"]]
     assert commands
     assert all(command.startswith("ncu ") for command in commands)
+
+
+def test_ops_are_named_by_path_and_equal_names_by_direction(
+    imported: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = imported("pytorch_resnet50_amp")
+    text = _shown(path, capsys)
+    ops = [line.split("%  ")[1] for line in text.partition("Top ops")[2].splitlines()[1:6]]
+    assert len(set(ops)) == len(ops)
+    assert all(op.startswith(("/", "...")) for op in ops)
+    findings = text.partition("\n1. ")[2].partition("\n\n")[0].splitlines()[1:]
+    assert all(line.startswith(("   ", "2. ", "3. ")) for line in findings)
+    capsys.readouterr()
+    assert main(["whatif", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "BATCH_NORM" not in shown
+    assert "/batch_norm bprop" in shown
+    assert "own time" in shown

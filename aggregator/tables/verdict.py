@@ -171,8 +171,13 @@ def _first(data: AggregationData) -> FirstFinding | None:
     row = next(iter(data.rows(ADVICE, {"status__in": "found"})), None)
     if row is None:
         return None
-    values = (row[name] for name in ("advice", "problem", "gain_ns", "gain_pct"))
-    return FirstFinding(*values, row["gain_bound"] or GainBound.AT_MOST)
+    return FirstFinding(
+        row["advice"],
+        row["problem"],
+        row["gain_ns"],
+        row["gain_pct"],
+        row["gain_bound"] or GainBound.AT_MOST,
+    )
 
 
 def _gains(data: AggregationData) -> dict[str, float]:

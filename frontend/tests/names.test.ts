@@ -28,6 +28,11 @@ describe("names of a table", () => {
     expect(narrow.prefix).toBe("/iteration #/");
     expect(narrow.text(LAYERS[17] ?? "")).toBe("…/layers.5/mlp/down_proj/linear");
   });
+  it("need not all be paths", () => {
+    const mixed = shortNames(["/model/linear", "unassociated_cudaLaunchKernel", "/model"], 40);
+    expect(mixed.prefix).toBe("");
+    expect(mixed.text("/model/linear")).toBe("/model/linear");
+  });
   it("stay whole where there is room, and a name alone keeps its path", () => {
     expect(shortNames(["/iteration #/linear"], 40).text("/iteration #/linear")).toBe(
       "/iteration #/linear",

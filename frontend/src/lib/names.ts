@@ -16,7 +16,8 @@ function commonPrefix(names: readonly string[]): string {
   let length = first.lastIndexOf("/") + 1;
   for (const name of others) {
     while (length > 0 && !name.startsWith(first.slice(0, length))) {
-      length = first.lastIndexOf("/", length - 2) + 1;
+      // A search from before the first letter would find that of the beginning again.
+      length = length < 2 ? 0 : first.lastIndexOf("/", length - 2) + 1;
     }
   }
   return length > 1 ? first.slice(0, length) : "";

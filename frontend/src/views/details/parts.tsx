@@ -202,11 +202,17 @@ export function AdviceAbout({ subject }: { subject: Subject }): JSX.Element {
           const found = data.results.filter((row) => row.status === "found" && names(row, subject));
           if (found.length === 0) return <Empty title={t("No advice names it")} />;
           return (
-            <ol class="findings">
-              {found.map((row) => (
-                <Finding key={row.place} row={row} hasTimes={data.unknown?.gain_ns === undefined} />
-              ))}
-            </ol>
+            <div class="advice-about">
+              <ol class="findings">
+                {found.map((row) => (
+                  <Finding
+                    key={row.place}
+                    row={row}
+                    hasTimes={data.unknown?.gain_ns === undefined}
+                  />
+                ))}
+              </ol>
+            </div>
           );
         }}
       </Loaded>

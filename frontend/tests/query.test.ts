@@ -25,6 +25,13 @@ describe("the query string", () => {
     expect(formatQuery(query)).toBe("?profile=p&view=ops&aggregation=1&ops.q=x");
   });
 
+  it("reads a row per op from links that named it like the scale of sums", () => {
+    expect(formatQuery(parseQuery("?view=ops&per=op"))).toBe("?view=ops&rows=op");
+    expect(formatQuery(parseQuery("?view=ops&per=total&rows=op"))).toBe(
+      "?view=ops&per=total&rows=op",
+    );
+  });
+
   it("loses what is set to null or to nothing", () => {
     const query = applyPatch(parseQuery("?a=1&b=2&c=3"), { a: null, b: "", d: "4" });
     expect(formatQuery(query)).toBe("?c=3&d=4");

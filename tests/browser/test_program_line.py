@@ -43,7 +43,7 @@ def test_kernels_name_the_line_that_launched_them(page: Page, bert: Viewer) -> N
     frames = [frame.strip() for frame in stack.splitlines()]
     line = [frame for frame in frames if "modeling_bert.py" in frame][-1]
     # WHEN the kernels of all ops are shown, and searched for that op
-    page.goto(bert.address(view="ops", per="op", kernels__q=op))
+    page.goto(bert.address(view="ops", rows="op", kernels__q=op))
     table = page.get_by_role("grid", name="Kernels of all ops", exact=True)
     header = table.get_by_role("columnheader", name=re.compile("^Program line"))
     expect(header).to_be_visible()

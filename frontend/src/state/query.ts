@@ -9,7 +9,13 @@ export type QueryPatch = Readonly<Record<string, string | null>>;
 const LEADING = ["profile", "view", "aggregation", "domain", "per"];
 
 export function parseQuery(search: string): Query {
-  return new Map(new URLSearchParams(search));
+  const query = new Map(new URLSearchParams(search));
+  // Links once said `per=op` for a row per op; `per` is the scale of sums now.
+  if (query.get("per") === "op") {
+    query.delete("per");
+    query.set("rows", "op");
+  }
+  return query;
 }
 
 export function applyPatch(query: Query, patch: QueryPatch): Query {

@@ -162,7 +162,7 @@ function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
 function showOpsOfKernel(kernel: MergedKernelsRow): void {
   const name = kernel.kernel_long_name === null ? "kernel_name" : "kernel_long_name";
   const filter = { [`kernels.f.${name}`]: kernel[name] };
-  selectRow({ per: "op", ...filter }, ["kernels"]);
+  selectRow({ rows: "op", ...filter }, ["kernels"]);
 }
 
 /** One row for each kernel, or one for each op that launches it. */
@@ -175,7 +175,7 @@ function OpsChoice({ areMerged }: { areMerged: boolean }): JSX.Element {
         [false, t("Each op")],
       ]}
       value={areMerged}
-      onChange={(value) => selectRow({ per: value ? null : "op" }, ["kernels"])}
+      onChange={(value) => selectRow({ rows: value ? null : "op" }, ["kernels"])}
     />
   );
 }

@@ -30,7 +30,7 @@ function namedFor(table: string, query: Query): readonly string[] {
 
 /** Whether an address wants each kernel once, for all ops together. */
 export function areOpsMerged(query: Query): boolean {
-  return query.get("per") !== "op" && !namedFor("kernels", query).some((name) => OF_OP.test(name));
+  return query.get("rows") !== "op" && !namedFor("kernels", query).some((name) => OF_OP.test(name));
 }
 
 /** Whether an address wants the ranks merged: unless it says otherwise, or names what only one has. */

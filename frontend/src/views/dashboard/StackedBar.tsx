@@ -82,10 +82,10 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
 function labelOf({ label, pct }: DrawnSlice, hasRoom: boolean): JSX.Element | null {
   if (pct < NUMBER_FROM_PCT) return null;
   return (
-    <>
+    <span>
       {hasRoom && pct >= NAME_FROM_PCT && <span class="slice-name">{label}</span>}
       {formatPct(pct)} %
-    </>
+    </span>
   );
 }
 

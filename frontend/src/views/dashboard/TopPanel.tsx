@@ -10,7 +10,7 @@ import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { shortNames } from "../../lib/names";
 import { type Scale, sumUnit, useScale } from "../../lib/perStep";
-import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
+import { exactNs, formatCount, formatInt, formatPct, formatTimeIn } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import type { QueryPatch } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
@@ -33,6 +33,9 @@ const INDENT_PX = 16;
 /** Width of a letter of the monospace face, and of the edges of a name's cell. */
 const LETTER_PX = 7.23;
 const EDGES_PX = 26;
+/** Least width of the names with the column of the times, and width of each other column. */
+const NAME_AND_TIME_PX = 330;
+const VALUE_PX = 92;
 const TABS = [
   { key: "types", label: t("Op types"), view: "op-types", all: t("All op types") },
   { key: "modules", label: t("Modules"), view: "group-ops", all: t("All modules") },
@@ -108,7 +111,7 @@ function TopTypes(): JSX.Element {
       to={(row) => ({ view: "ops", patch: { "ops.f.op_type__in": row.op_type } })}
       columns={[
         number<OpTypesRow>(t("Ops"), (row) => row.num_ops),
-        number<OpTypesRow>(t("Calls"), (row) => row.num_calls),
+        sum<OpTypesRow>(t("Calls"), (row) => row.num_calls),
       ]}
     />
   );
@@ -136,7 +139,7 @@ function TopModules(): JSX.Element {
         patch: { open: writeOpen(openPathOf(row.name)) },
       })}
       columns={[
-        number<GroupOpsRow>(t("Calls"), (row) => row.num_op_instances),
+        sum<GroupOpsRow>(t("Calls"), (row) => row.num_op_instances),
         number<GroupOpsRow>(t("TC eligible ops"), (row) => row.num_tc_eligible_ops),
         number<GroupOpsRow>(t("Using TC"), (row) => row.num_ops_using_tc),
       ]}
@@ -146,7 +149,7 @@ function TopModules(): JSX.Element {
 
 const OP_COLUMNS: readonly TopColumn<OpsRow>[] = [
   { title: t("Op type"), draw: (row) => row.op_type },
-  number<OpsRow>(t("Calls"), (row) => row.num_calls),
+  sum<OpsRow>(t("Calls"), (row) => row.num_calls),
   flag<OpsRow>(t("TC eligible"), (row) => row.tc_eligible),
   flag<OpsRow>(t("Using TC"), (row) => row.using_tc, missedTensorCores),
 ];
@@ -198,7 +201,7 @@ function TopKernels({ isShort = false }: { isShort?: boolean }): JSX.Element {
         isShort
           ? []
           : [
-              number<TopKernel>(t("Launches"), (row) => row.num_calls),
+              sum<TopKernel>(t("Launches"), (row) => row.num_calls),
               number<TopKernel>(t("Ops"), (row) => row.num_ops),
               flag<TopKernel>(t("Using TC"), (row) => row.uses_tc),
             ]
@@ -212,7 +215,9 @@ interface TopColumn<Row> {
   readonly align?: "right" | "center";
   /** A column in which all cells are empty is left out. */
   readonly isEmpty?: (row: Row) => boolean;
-  readonly draw: (row: Row) => ComponentChildren;
+  /** The value adds up the aggregated iterations. */
+  readonly isSum?: boolean;
+  readonly draw: (row: Row, scale: Scale) => ComponentChildren;
 }
 
 function number<Row>(title: string, value: (row: Row) => number | null): TopColumn<Row> {
@@ -221,6 +226,14 @@ function number<Row>(title: string, value: (row: Row) => number | null): TopColu
     return count === null ? <Unknown /> : formatInt(count);
   };
   return { title, align: "right", draw };
+}
+
+function sum<Row>(title: string, value: (row: Row) => number | null): TopColumn<Row> {
+  const draw = (row: Row, { steps }: Scale) => {
+    const count = value(row);
+    return count === null ? <Unknown /> : formatCount(count / steps);
+  };
+  return { title, align: "right", isSum: true, draw };
 }
 
 function flag<Row>(
@@ -289,7 +302,12 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
   const names = shortNames(rows.map(props.name), letters);
   return (
     <div class="table-scroll">
-      <table class={props.isShort ? "top-ops top-first" : "top-ops"}>
+      <table
+        class={props.isShort ? "top-ops top-first" : "top-ops"}
+        {...(props.isShort
+          ? {}
+          : { style: { minWidth: `${NAME_AND_TIME_PX + VALUE_PX * columns.length}px` } })}
+      >
         <caption class="visually-hidden">{props.caption}</caption>
         <thead>
           <tr>
@@ -300,9 +318,9 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
               {t("GPU time")} <span class="th-unit">{sumUnit("ms", scale)}</span>
               <LimitMark figure="gpu_time" />
             </th>
-            {columns.map(({ title, align }) => (
+            {columns.map(({ title, align, isSum }) => (
               <th key={title} scope="col" class={`top-value align-${align ?? "left"}`}>
-                {title}
+                {title} {isSum && <span class="th-unit">{sumUnit(undefined, scale)}</span>}
               </th>
             ))}
           </tr>
@@ -335,7 +353,7 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
               </td>
               {columns.map(({ title, align, draw }) => (
                 <td key={title} class={`align-${align ?? "left"}`}>
-                  {draw(row)}
+                  {draw(row, scale)}
                 </td>
               ))}
             </tr>

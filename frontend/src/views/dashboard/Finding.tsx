@@ -58,6 +58,11 @@ export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
         {gain?.short}
         {gain?.share != null && <small>{gain.share}</small>}
         {gain !== null && <span class="visually-hidden">{gain.text}</span>}
+        {gain === null && row.status === "found" && (
+          <span class="finding-unknown" title={row.reasoning ?? row.needs ?? undefined}>
+            {t("unknown")}
+          </span>
+        )}
       </span>
       <p class="finding-problem">{row.problem}</p>
       <FindingPicture items={evidence} scale={scale} gainPct={row.gain_pct} />

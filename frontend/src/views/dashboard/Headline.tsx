@@ -172,6 +172,9 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
           <span style={{ flexGrow: busy }}>
             {t("GPU busy {pct} %", { pct: formatPct(busy) })}
             <LimitMark figure="gpu_busy" />
+            <span class="bracket-source">
+              {source === "" ? t("as profiled") : t("without profiling")}
+            </span>
           </span>
         )}
         {busy < 100 && (

@@ -37,7 +37,12 @@ function Facts({ data }: { data: Summary }): JSX.Element {
         <Fact title={t("Wall clock time")}>
           {time(data.wall_clock_time_ns, "wall_clock_time_ns")}
         </Fact>
-        <Fact title={t("Average iteration time")} info={EXPLANATIONS.iterationTime} mark="step">
+        <Fact
+          title={t("Average iteration time")}
+          info={EXPLANATIONS.iterationTime}
+          mark="step"
+          isProfiled
+        >
           {time(data.iter_avg_ns, "iter_avg_ns")}
           {spread !== null && (
             <span class="muted" title={t("Standard deviation: {time}", { time: exactNs(spread) })}>
@@ -45,7 +50,12 @@ function Facts({ data }: { data: Summary }): JSX.Element {
             </span>
           )}
         </Fact>
-        <Fact title={t("GPU utilization")} info={EXPLANATIONS.gpuUtilization} mark="gpu_busy">
+        <Fact
+          title={t("GPU utilization")}
+          info={EXPLANATIONS.gpuUtilization}
+          mark="gpu_busy"
+          isProfiled
+        >
           <Share
             pct={data.gpu_utilization_pct}
             tone="gpu"
@@ -85,12 +95,15 @@ function Fact(props: {
   title: string;
   info?: Explanation;
   mark?: string;
+  /** Whether the profiler's own time is in it. */
+  isProfiled?: boolean;
   children: ComponentChildren;
 }): JSX.Element {
   return (
     <div>
       <dt>
         {props.title}
+        {props.isProfiled && <span class="fact-kind">{t("as profiled")}</span>}
         {props.info !== undefined && <InfoTip about={props.title} text={props.info} />}
       </dt>
       <dd>

@@ -71,7 +71,6 @@ def saved(page: Page, panel: str, label: str) -> bytes:
         ("dashboard", "What limits a step", ".stacked"),
         ("iterations", "Iteration chart", ".chart"),
         ("roofline", "Roofline of the ops", ".points"),
-        ("ranks", "Computing, communication and waiting of each rank", ".bars"),
     ],
 )
 def test_saved_picture_shows_what_the_chart_shows(

@@ -133,17 +133,22 @@ def test_trickling_heads_stop_no_other_client(viewer: RunningViewer, crowd: Exit
         assert viewer.get("profiles/")["count"] == 1
 
 
+REQUESTS = 40
+"""Replies of a quarter of a megabyte: more than the system buffers of a connection."""
+
+
 def test_clients_that_do_not_read_stop_no_other_client(
     viewer: RunningViewer, crowd: ExitStack
 ) -> None:
-    (script,) = [path for path in STATIC.glob("assets/*.js") if path.stat().st_size > 1 << 20]
+    script = max(STATIC.glob("assets/*.js"), key=lambda path: path.stat().st_size)
     request = f"GET /static/{script.relative_to(STATIC.parent)} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for _ in range(SLOW_CLIENTS):
         slow = socket.socket()
         crowd.callback(slow.close)
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", port_of(viewer)))
-        slow.sendall(request.encode())
+        # Together the replies fill the buffers of the system.
+        slow.sendall(request.encode() * REQUESTS)
     assert _answers(viewer)
     assert viewer.get("profiles/")["count"] == 1
 

@@ -118,7 +118,7 @@ def test_mutants_cause_no_crash_and_no_hang(
     assert "Traceback" not in said, said[-3000:]
 
 
-@pytest.mark.parametrize("name", ["export", "ours", "ranks", "trace"])
+@pytest.mark.parametrize("name", ["export", "ours", "ranks"])
 def test_files_cut_at_every_page_are_refused(
     name: str, originals: dict[str, Path], tmp_path: Path
 ) -> None:

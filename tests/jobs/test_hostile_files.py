@@ -140,7 +140,8 @@ def test_a_view_in_place_of_a_table_is_refused(
             f" FROM ({endless} SELECT max(i) AS i FROM t)"
         )
         connection.commit()
-    env = environment(tmp_path / "state", DLPROF_EXPORT_TIMEOUT_S=str(LIMIT_S))
+    # The process that refuses it may take long to start.
+    env = environment(tmp_path / "state", DLPROF_EXPORT_TIMEOUT_S=str(WAIT_LIMIT_S))
     with running([hostile, demo_database], env) as viewer:
         ids = {row["file_name"]: row["id"] for row in viewer.get("profiles/")["results"]}
         bad = f"profiles/{ids['nvidia.sqlite']}/aggregations/1/timeline/"

@@ -63,12 +63,13 @@ FIND_CUT_OFF = """
 }
 """
 
-#: Buttons whose text does not fit into them.
+#: Buttons whose text does not fit into them, unless it ends in an ellipsis and has a full tooltip.
 FIND_CUT_BUTTONS = """
 () => [...document.querySelectorAll('button, .button, .tab')]
   .filter((one) => one.checkVisibility() && one.textContent.trim() !== '')
   .filter((one) => one.scrollWidth > one.clientWidth + 1 && !one.matches('.nav-link, .link-button'))
   .filter((one) => getComputedStyle(one).display !== 'inline')
+  .filter((one) => one.title === '' || getComputedStyle(one).textOverflow !== 'ellipsis')
   .map((one) => `${one.textContent.trim()} | ${one.scrollWidth} > ${one.clientWidth}`)
 """
 

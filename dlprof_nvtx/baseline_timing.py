@@ -452,7 +452,7 @@ class Reference:
             # Python sets it before its exit handlers run.
             "error": getattr(getattr(sys, "last_type", None), "__name__", ""),
         }
-        content |= TRIAL.content()
+        content.update(TRIAL.content())
         if WINDOWS.is_active and not self.is_held:
             content.update(self._of_windows())
         self._write_file(f"steps.{self.pid}.json", json.dumps(content))

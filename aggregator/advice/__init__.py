@@ -201,7 +201,7 @@ def _of_working_time(finding: Finding) -> Finding:
     )
 
 
-def _order(finding: Finding) -> tuple[int, int, bool, float]:
+def _order(finding: Finding) -> tuple[int, int, float]:
     """Of low severity, what no gain is known of because profiling made it comes last.
 
     But what takes a large share of the step comes before what saves little of it, and after what
@@ -210,9 +210,9 @@ def _order(finding: Finding) -> tuple[int, int, bool, float]:
     is_open = finding.is_of_host and finding.gain_pct is None
     is_large = is_open and _share(finding) >= HIGH_GAIN_PCT
     is_sure = finding.gain_pct is None and finding.certainty is Certainty.SURE
-    group = 0 if is_sure else 1 if is_large else 3 if is_open else 2
+    group = 4 if finding.is_per_sample else 0 if is_sure else 1 if is_large else 3 if is_open else 2
     gain_pct = _share(finding) if is_large else finding.gain_pct or 0.0
-    return _RANK[finding.level], group, finding.is_per_sample, -gain_pct
+    return _RANK[finding.level], group, -gain_pct
 
 
 def _share(finding: Finding) -> float:

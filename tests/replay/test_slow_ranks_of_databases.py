@@ -67,11 +67,11 @@ def export(
         trace.gpu(rank)
         thread = trace.thread(pid=101 + rank)
         for number in range(earlier[rank]):
-            start = int(own.start_ns.min()) - (number + 1) * 50_000
+            start = int(own.start_ns.min()) - (number + 1) * 10_000
             thread.process.kernel(
                 ALL_REDUCE,
                 start,
-                start + 40_000,
+                start + 8_000,
                 correlation=None,
                 device=rank,
                 long_name=f"{ALL_REDUCE}(x)",

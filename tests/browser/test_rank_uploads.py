@@ -78,7 +78,7 @@ def test_files_chosen_together_become_one_profile_made_by_two_workers(
     page.get_by_role("link", name="GPUs and ranks").click()
     table = page.get_by_role("grid", name="Ranks").or_(page.get_by_role("table", name="Ranks"))
     expect(table.get_by_text("rank3.sqlite")).to_be_visible()
-    expect(page.locator(".bars-fill").first).to_be_visible()
+    expect(page.locator(".rank-bar")).to_have_count(RANKS)
     assert ranks_of(viewer, "Four ranks") == [
         (number, f"rank{number}.sqlite") for number in range(RANKS)
     ]

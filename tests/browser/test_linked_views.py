@@ -219,7 +219,8 @@ def test_one_gpu_has_a_table_and_no_chart(page: Page, viewer: Viewer) -> None:
 
 def test_two_gpus_have_a_bar_each(page: Page, viewer_of_two_gpus: Viewer) -> None:
     page.goto(viewer_of_two_gpus.address())
-    page.get_by_role("link", name="GPU busy", exact=True).click()
+    page.get_by_role("link", name="GPUs and ranks").click()
+    page.get_by_role("link", name="GPUs", exact=True).click()
     table = grid(page, "GPUs")
     answer = get(viewer_of_two_gpus, "gpus/")["results"]
     expect(rows(table)).to_have_count(2)

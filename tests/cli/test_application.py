@@ -22,7 +22,9 @@ from profiler_cli.capture.nsight import Nsys
 def _run(folder: Path, code: str, save: Callable[[Path], None], *signals: int) -> Ending:
     """Run a program of Python; returns how it ended."""
     options: Any = SimpleNamespace(end_with_dlprof=False, verbosity="normal", duration=0, delay=0)
-    collection: Any = SimpleNamespace(is_nsys=False, is_recording=True, save=save, stop=lambda: None, poll=print)
+    collection: Any = SimpleNamespace(
+        is_nsys=False, is_recording=True, save=save, stop=lambda: None, poll=print
+    )
     console: Any = SimpleNamespace(message=lambda _: None)
     ending = Ending(signals=list(signals))
     application = running.Application(options, console, collection, folder / "run", ending)

@@ -36,6 +36,12 @@ interface Kind {
   readonly results: readonly Result[];
 }
 
+interface Kinds {
+  readonly kinds: readonly Kind[];
+  /** Nothing more is to come for what was typed. */
+  readonly isComplete: boolean;
+}
+
 /** Whether every word of the search is in the title. */
 export function fits(title: string, search: string): boolean {
   const low = title.toLowerCase();
@@ -45,15 +51,22 @@ export function fits(title: string, search: string): boolean {
     .every((word) => low.includes(word));
 }
 
-function useFound<Row>(path: string, text: string, asked: Params): readonly Row[] {
+/** What the server found; null until it has answered. */
+function useFound<Row>(path: string, text: string, asked: Params): readonly Row[] | null {
   const scope = useScope();
   const params = { page_size: 10, ordering: "-gpu_time_ns", ...asked };
   const found = useResource<ListPage<Row>>(text === "" ? null : scopedUrl(scope, path, params));
-  return text === "" || found.isStale ? [] : (found.data?.results ?? []).slice(0, SHOWN);
+  if (found.isLoading) return null;
+  return text === "" ? [] : (found.data?.results ?? []).slice(0, SHOWN);
 }
 
-/** `typed` filters what is at hand, `text` is what the server is asked for a moment later. */
-function useKinds(typed: string, text: string, settings: readonly Command[]): readonly Kind[] {
+/**
+ * `typed` filters what is at hand, `text` is what the server is asked for a moment later.
+ *
+ * Its answers are shown together: one that came later would move the mark to another result while
+ * somebody presses Enter.
+ */
+function useKinds(typed: string, text: string, settings: readonly Command[]): Kinds {
   const scope = useScope();
   const { profile, profiles } = scope;
   const ops = useFound<OpsRow>("ops/", text, { op_name__icontains: text });
@@ -92,7 +105,7 @@ function useKinds(typed: string, text: string, settings: readonly Command[]): re
   const found: readonly Kind[] = [
     {
       title: t("Ops"),
-      results: ops.map((op) => ({
+      results: (ops ?? []).map((op) => ({
         id: `op-${op.op_id}`,
         title: op.op_name ?? op.op_id,
         note: op.direction ?? "",
@@ -102,7 +115,7 @@ function useKinds(typed: string, text: string, settings: readonly Command[]): re
     },
     {
       title: t("Kernels"),
-      results: kernels.map((kernel, index) => ({
+      results: (kernels ?? []).map((kernel, index) => ({
         id: `kernel-${index}`,
         title: kernel.readable_name ?? kernel.kernel_name ?? "",
         note: kernel.op_name ?? "",
@@ -113,7 +126,7 @@ function useKinds(typed: string, text: string, settings: readonly Command[]): re
     },
     {
       title: t("Modules"),
-      results: modules.map((group) => ({
+      results: (modules ?? []).map((group) => ({
         id: `module-${group.name}`,
         title: group.name,
         isName: true,
@@ -125,8 +138,9 @@ function useKinds(typed: string, text: string, settings: readonly Command[]): re
     title,
     results: results.filter((result) => fits(result.title, typed)),
   }));
-  const isAsked = typed === text;
-  return [...named, ...(isAsked ? found : [])].filter((kind) => kind.results.length > 0);
+  const isComplete = typed === text && ops !== null && kernels !== null && modules !== null;
+  const shown = isComplete ? [...named, ...found] : named;
+  return { kinds: shown.filter((kind) => kind.results.length > 0), isComplete };
 }
 
 export function SearchDialog(props: {
@@ -136,7 +150,7 @@ export function SearchDialog(props: {
   const { settings, onClose } = props;
   const [search, setSearch] = useState("");
   const [text, setText] = useDebounced(search, (next) => setSearch(next.trim()));
-  const kinds = useKinds(text.trim(), search, settings);
+  const { kinds, isComplete } = useKinds(text.trim(), search, settings);
   const results = kinds.flatMap((kind) => kind.results);
   const [marked, setMarked] = useState(0);
   const current = results[Math.min(marked, results.length - 1)];
@@ -214,7 +228,7 @@ export function SearchDialog(props: {
         <p class="visually-hidden" role="status">
           {t("{count} results", { count: results.length })}
         </p>
-        {results.length === 0 && <p class="error-hint">{t("Nothing found")}</p>}
+        {isComplete && results.length === 0 && <p class="error-hint">{t("Nothing found")}</p>}
       </div>
     </Dialog>
   );

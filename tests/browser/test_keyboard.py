@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import JOB_LIMIT_MS, Viewer, settled
 from tests.browser.test_views import HEADINGS
@@ -126,6 +126,29 @@ def open_search(page: Page) -> Locator:
     """Open the search dialog; what is typed next is for its field, however busy the browser is."""
     page.keyboard.press("Control+k")
     return page.get_by_role("combobox", name="Search everywhere")
+
+
+def test_what_the_server_finds_is_shown_together(page: Page, viewer: Viewer) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(r"/ops/\?.*op_name__icontains"), hold)
+    page.goto(viewer.address(view="gpus"))
+    settled(page)
+    open_search(page)
+    with page.expect_response(re.compile(r"/kernels/\?.*search=")) as answer:
+        page.keyboard.type("conv2d")
+    answer.value.finished()
+    page.evaluate("() => new Promise((r) => requestAnimationFrame(() => setTimeout(r)))")
+    # The mark would move from a kernel to an op when the ops come.
+    expect(page.get_by_role("listbox", name="Results").get_by_role("option")).to_have_count(0)
+    expect(page.get_by_text("Nothing found")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("group", name="Kernels").get_by_role("option").first).to_be_visible()
+    expect(page.get_by_role("group", name="Ops").get_by_role("option").first).to_be_visible()
 
 
 def test_everything_is_found_by_keys_alone(page: Page, viewer: Viewer) -> None:

@@ -64,7 +64,7 @@ function useFound<Row>(path: string, text: string, asked: Params): readonly Row[
  * `typed` filters what is at hand, `text` is what the server is asked for a moment later.
  *
  * Its answers are shown together: one that came later would move the mark to another result while
- * somebody presses Enter.
+ * Enter is pressed.
  */
 function useKinds(typed: string, text: string, settings: readonly Command[]): Kinds {
   const scope = useScope();

@@ -282,6 +282,11 @@ def _scope() -> str:
     return hashlib.sha256(process_scope().encode()).hexdigest()[:8]
 
 
+def is_alive(pid: int) -> bool:
+    """Return whether a process exists and has not ended."""
+    return _started(pid) > 0
+
+
 def _started(pid: int) -> int:
     """Return when a process began, in ticks since boot; 0: no such process, or unknown."""
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from aggregator.sources.collector.standing_by import list_jobs, make_job, read_minutes
+from aggregator.sources.collector.standing_by import make_job, read_job, read_minutes
 from profiler_cli.capture import processes, raw_records
 from profiler_cli.capture.capture_session import FOLDER_VARIABLE, Ending
 from profiler_cli.capture.cupti_collector import OwnCollection
@@ -128,14 +128,11 @@ class StandbyCollection(OwnCollection):
             self._look(self.ratio)
 
     def _look(self, ratio: float) -> None:
-        for job in list_jobs():
-            if job.folder != self.folder:
-                continue
-            if any(
-                has_slowed(lines, ratio, self._since_utc_s) for lines in read_minutes(job).values()
-            ):
-                self._since_utc_s = time.time()
-                self._record(f"steps are more than {ratio:g} times as long as before")
+        job = read_job(self.folder) if self.folder is not None else None
+        minutes = read_minutes(job).values() if job is not None else ()
+        if any(has_slowed(lines, ratio, self._since_utc_s) for lines in minutes):
+            self._since_utc_s = time.time()
+            self._record(f"steps are more than {ratio:g} times as long as before")
 
     def _record(self, why: str) -> None:
         if self.console is not None:

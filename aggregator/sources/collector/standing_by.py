@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.errors import CollectorError, UsageError
-from aggregator.system.temporary_files import folder_prefix
+from aggregator.system.temporary_files import folder_prefix, is_alive
 from aggregator.system.untrusted_json import read_object
 from aggregator.texts import say
 
@@ -76,17 +76,19 @@ def make_job(command: Sequence[str], records: Path) -> Path:
 
 def list_jobs() -> list[Job]:
     """Return the jobs of this user on this machine, the newest first."""
-    found = []
-    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}-*")):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            job = _read_job(folder)
-            if job is not None:
-                found.append(job)
+    folders = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}-*"))
+    found = [job for job in map(read_job, folders) if job is not None]
     return sorted(found, key=lambda job: -job.started_utc_s)
 
 
+def read_job(folder: Path) -> Job | None:
+    """Read a job, or return None if it is another user's, has ended or cannot be read."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return _read_job(folder)
+    return None
+
+
 def _read_job(folder: Path) -> Job | None:
-    """Read a job; None if it is another user's, or has ended."""
     found = folder.lstat()
     is_own = found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
     if not is_own or stat.S_IMODE(found.st_mode) & 0o077:
@@ -108,15 +110,6 @@ def _read_job(folder: Path) -> Job | None:
         int(content["started_utc_s"]),
         ranks,
     )
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether a process exists and has not ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[:1] not in (["Z"], ["X"])
 
 
 def find_job(text: str) -> tuple[Job, int | None]:

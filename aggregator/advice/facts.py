@@ -133,7 +133,8 @@ class Facts:
     # Share of the memory bandwidth that the steps are known to use; None: unknown, or they do not
     # decode.
     decode_bandwidth_pct: float | None = None
-    batches_per_epoch: float | None = None  # Steps between ends of epochs; None: none was seen.
+    # Mean number of steps in an epoch; None if the profile has no end of an epoch.
+    batches_per_epoch: float | None = None
     source_format: str = ""  # Format of the profile; empty if unknown, in older databases.
     # How long each rank waited; empty if this is unknown for any of them.
     rank_waits: tuple[RankWait, ...] = ()
@@ -147,7 +148,8 @@ class Facts:
     replayed: ReplayedProfile | None = None  # Replay of some of the steps; None: there is none.
     # The same without the costs of profiling; None: it is not known what the steps take then.
     corrected: ReplayedProfile | None = None
-    scale: StepScale | None = None  # What times of ``replay`` are of the step; None: no replay.
+    # Converts times of ``replay`` to times of the step; None if there is no replay.
+    scale: StepScale | None = None
     # Median step without profiling, as measured or given by the user; None: unknown. Unit: ns.
     bare_step_ns: int | None = None
 

@@ -108,7 +108,7 @@ def _launchers(store: EventStore) -> int:
 
 
 def _batches_per_epoch(store: EventStore, aggr: int) -> float | None:
-    """Steps between two ends of an epoch of the data loader; None: none was seen."""
+    """Return the steps in an epoch of the data loader, or None if no epoch ends in the profile."""
     if not store.has("typical_steps"):  # In older databases.
         return None
     for gaps, steps in store.of_aggregation("typical_steps", aggr, "gaps", "loop_steps"):

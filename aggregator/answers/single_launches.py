@@ -45,7 +45,7 @@ class NcuCommand(Struct, kw_only=True):
     command: Annotated[str, doc("The command; PROGRAM ARGUMENTS... stands for the program.")]
     launch_skip: Annotated[int, doc("Launches of this function in the process before the chosen.")]
     start_ns: Annotated[int, doc("Start of the chosen launch in the capture.")]
-    gpu_time_ns: Annotated[int, doc("Its duration, the median of those that were compared.")]
+    gpu_time_ns: Annotated[int, doc("Median duration of the compared launches.")]
     process_id: Annotated[int, doc("Process that launched it.")]
     num_launches: Annotated[int, doc("Launches that were compared.")]
     share_pct: Annotated[float | None, doc("Share of the kernel in the time of all compared.")]

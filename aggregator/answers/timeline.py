@@ -117,7 +117,7 @@ SELECTION: Final = {
     "op_type": "Only events of ops of this type.",
     "group": "Only events of ops below this path, with a slash at its end.",
     "kernel": "Only launches of the kernel with this full, short or readable name.",
-    "search": "Only events that have this text in any name, or in that of the op; case is ignored.",
+    "search": "Only events with this text in one of their names or in the op's, ignoring case.",
     "iteration": "Only events that begin in the iteration of this number.",
 }
 """Parameters that select events."""

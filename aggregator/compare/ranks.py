@@ -95,7 +95,7 @@ def slow_rank(
     base_ns: float,
     slower_ns: float,
 ) -> Text | None:
-    """Say which rank's host became slower, in a sentence; None: no rank's did.
+    """Return a sentence that names the rank whose host became slower, or None if there is none.
 
     Args:
         base: The ranks of each capture of the base.

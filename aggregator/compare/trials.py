@@ -200,7 +200,7 @@ def _differ(base: Sequence[float], new: Sequence[float], share: float) -> bool:
 
 
 def _noise_pct(times: Sequence[Sequence[float]]) -> float | None:
-    """Relative standard deviation of runs of one variant; None: no variant ran twice."""
+    """Return the relative standard deviation of repeated runs, or None if no variant ran twice."""
     squares = degrees = 0.0
     for side in times:
         if len(side) > 1:

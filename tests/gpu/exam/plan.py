@@ -128,5 +128,36 @@ PLAN = {
         ),
     ),
     "ranks": Base("ranks", "", (("--no-pause", "whatif --rank-as-median=2"),), ranks=4),
+    "group": Base(
+        "group",
+        "",
+        (
+            ("--no-communication", "whatif --no-communication"),
+            ("--bucket-mb=5", "whatif --bucket-mb=5"),
+            ("--bucket-mb=200", "whatif --bucket-mb=200"),
+        ),
+        ranks=2,
+    ),
+    "group_manual": Base(
+        "group",
+        "--manual",
+        (
+            ("--no-communication", "whatif --no-communication"),
+            ("--overlapped", "whatif --overlap-communication"),
+        ),
+        ranks=2,
+    ),
+    "group_late": Base(
+        "group", "--late-python=20", (("--none-late", "whatif --rank-as-median=1"),), ranks=2
+    ),
+    "group_late_kernel": Base(
+        "group", "--late-kernel=20", (("--none-late", "whatif --rank-as-median=1"),), ranks=2
+    ),
+    "group_late_loader": Base(
+        "group",
+        "--late-loader=50 --every=5",
+        (("--none-late", "whatif --rank-as-median=1"),),
+        ranks=2,
+    ),
 }
 """Bases by name."""

@@ -1,4 +1,4 @@
-"""Tables of ``docs/overhead.md``, from the results of ``benchmarks.overhead``."""
+"""Tables of ``benchmarks/OVERHEAD.md``, from the results of ``benchmarks.overhead``."""
 
 from __future__ import annotations
 

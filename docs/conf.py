@@ -58,7 +58,7 @@ def _link_within_the_site(_app: Sphinx, document: str, source: list[str]) -> Non
     above = {page.removesuffix(".md"): name for name, page in PAGES_ABOVE.items()}
     if document in above:
         text = (ROOT / above[document]).read_text("utf-8").replace("](docs/", "](")
-    text = re.sub(r"\[([\w/]+)\]\(\.\./[\w/]+/README\.md\)", r"`\1`", text)
+    text = re.sub(r"\[([\w/]+)\]\((?:\.\./)+[\w/]+/README\.md\)", r"`\1`", text)
     for name, page in PAGES_ABOVE.items():
         text = re.sub(rf"\]\((\.\./)*{re.escape(name)}", f"](/{page}", text)
     source[0] = text

@@ -1,4 +1,4 @@
-"""docs/architecture.md and the source tree name the same packages, in the same order."""
+"""docs/contributing/architecture.md and the source tree name the same packages, in the same order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import grimp
 from aggregator.answers.registry import ANSWERS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = (REPOSITORY / "docs/architecture.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs/contributing/architecture.md").read_text(encoding="utf-8")
 LAYERED = re.compile(r"^\| `aggregator/([\w.]+)/?` \|", re.MULTILINE)
 NAMED = re.compile(r"`((?:aggregator|viewer|profiler_cli)/\w+)/`")
 
@@ -49,7 +49,7 @@ def test_every_package_says_what_it_holds_and_where_to_start() -> None:
     for package in (*TOPS, *sorted(_packages())):
         readme = REPOSITORY / package / "README.md"
         assert readme.is_file(), f"{package} has no README.md"
-        assert f"[{package}](../{package}/README.md)" in PAGE
+        assert f"[{package}](../../{package}/README.md)" in PAGE
         text = readme.read_text(encoding="utf-8")
         title, _, *holds, _, imports, start = text.splitlines()
         assert (title, all(holds)) == (f"# {package}", True)

@@ -30,7 +30,7 @@ from tests.gpu.exam.plan import PLAN
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
 PREDICTED, MEASURED = HERE / "predicted.jsonl", HERE / "measured.jsonl"
-PAGE = REPOSITORY / "docs" / "predictions.md"
+PAGE = REPOSITORY / "benchmarks" / "PREDICTIONS.md"
 DLPROF = [
     sys.executable,
     "-c",

@@ -224,7 +224,7 @@ def _no_such_phase(window: Window) -> UsageError:
     hint = (
         say("Phases of the iterations: {names}.", names=", ".join(known))
         if known
-        else say("No iteration has a phase; see docs/llm.md for how a program names its phases.")
+        else say("No iteration has a phase. dlprof_nvtx.phase names them in the program.")
     )
     return UsageError(say("No iteration is of the phase '{phase}'.", phase=window.phase), hint=hint)
 

@@ -97,7 +97,7 @@ def _at_exit() -> None:
     if gradients:
         say(
             f"dlprof_nvtx: gradient ranges without an end: {', '.join(gradients)}; the first range"
-            " of a model needs trainable=True (docs/tensorflow.md)"
+            " of a model needs trainable=True"
         )
     forward = [pair.forward.message for pair in _PAIRS if pair.open_forward]
     if forward:

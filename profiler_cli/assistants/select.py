@@ -32,7 +32,7 @@ def select_rows(database: ProfileDatabase, query: str, limit: int) -> Answer:
                 raise
             raise InvalidValueError(
                 f"SQLite refuses the query: {error}.",
-                hint="One SELECT on the views of docs/dldb-schema.md; describe names the columns.",
+                hint="Write one SELECT on the views; describe lists them and their columns.",
             ) from error
         if cursor.description is None:
             raise InvalidValueError("The statement returns no rows.", hint="Write one SELECT.")

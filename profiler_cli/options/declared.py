@@ -154,7 +154,7 @@ INPUT: Final = (
         "executor",
         ("--executor",),
         any_text("NAME"),
-        "Where rank files are read: local, celery or dask[:ADDRESS] (see docs/clusters.md).",
+        "Where rank files are read: local, celery or dask[:ADDRESS].",
         "local",
     ),
     Option(
@@ -318,7 +318,7 @@ AGGREGATION: Final = (
         ("--phase",),
         any_text("NAME"),
         "Aggregate only iterations of this phase: prefill or decode of a serving engine or of "
-        "generate(), train, or another name that the program gave (see docs/llm.md). For a "
+        "generate(), train, or another name that the program gave. For a "
         "database and without a range, only the steady iterations.",
         "all iterations",
     ),
@@ -418,7 +418,7 @@ OUTPUT: Final = (
         "summary",
         ("--summary",),
         one_of(SUMMARIES),
-        "Also write a summary of the ranks (see docs/clusters.md). auto: after profiling an "
+        "Also write a summary of the ranks, for dlprof stragglers. auto: after profiling an "
         "application with several ranks, or one rank of a job.",
         "auto",
     ),

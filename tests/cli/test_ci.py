@@ -1,4 +1,4 @@
-"""The GitHub action and the GitLab job of docs/ci.md, run as their runners run them."""
+"""The GitHub action and the GitLab job of docs/compare.md, run as their runners run them."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_the_action_ends_with_the_error_of_a_missing_capture(
 def test_gitlab_job_keeps_its_artifacts_and_exit_code(
     summaries: Path, programs: Path, tmp_path: Path, new: str, code: int
 ) -> None:
-    text = (REPOSITORY / "docs/ci.md").read_text("utf-8").split("## GitLab")[1]
+    text = (REPOSITORY / "docs/compare.md").read_text("utf-8").split("### GitLab")[1]
     job = yaml.safe_load(text.split("```yaml")[1].split("```")[0])["compare"]
     assert job["script"].pop(0).startswith("DLPROF_SKIP_FRONTEND_BUILD=1 pip install 'git+https")
     captures = {

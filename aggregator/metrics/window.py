@@ -3,8 +3,9 @@
 This is the only definition of an iteration and its time. It follows the guide of DLProf: N
 instances of the key node end N + 1 intervals, ``[0, n1.stop), [n1.stop, n2.stop), ...,
 [nN.stop, last)``. If several ranks have the same number of instances, the n-th boundary is the
-latest n-th stop; otherwise every stop is a boundary. An event belongs to the iteration in which it
-starts on the CPU.
+latest n-th stop. If their numbers differ because the recording of one began or ended at another
+step, stops of one step are those that lie next to each other; otherwise every stop is a boundary.
+An event belongs to the iteration in which it starts on the CPU.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from aggregator.profile.recorded_part import BETWEEN
 from aggregator.system.progress import Level, Progress
 from aggregator.texts import say
 
+LEAST_ALIGNED: Final = 8
+"""Ranks with different numbers of instances must have so many in common to be aligned."""
 NO_GAPS: Final[Int64] = np.empty((0, 2), dtype=np.int64)
 
 
@@ -67,7 +70,40 @@ def boundaries(stops_ns: tuple[Int64, ...], *, are_ranks: bool = True) -> Int64:
     if are_ranks and len({len(stops) for stops in present}) == 1:
         latest: Int64 = np.max(np.stack(present), axis=0)
         return latest
-    return np.unique(np.concatenate(present))
+    aligned = _latest_of_steps(present) if are_ranks else None
+    return np.unique(np.concatenate(present)) if aligned is None else aligned
+
+
+def _latest_of_steps(stops_ns: list[Int64]) -> Int64 | None:
+    """Return the latest stop of each step of ranks that recorded other first or last steps.
+
+    Args:
+        stops_ns: Stops of each rank, ascending. Unit: ns.
+
+    Returns:
+        The stops, or None if the ranks do not run the same steps.
+    """
+    reference = max(stops_ns, key=len)
+    if len(reference) < LEAST_ALIGNED:
+        return None
+    period_ns = float(np.median(np.diff(reference)))
+    places = []
+    for stops in stops_ns:
+        after = np.searchsorted(reference, stops).clip(1, len(reference) - 1)
+        is_before = stops - reference[after - 1] < reference[after] - stops
+        first = round(float(np.median(after - is_before - np.arange(len(stops)))))
+        place = first + np.arange(len(stops))
+        common = (place >= 0) & (place < len(reference))
+        if np.count_nonzero(common) < LEAST_ALIGNED:
+            return None
+        distance_ns = np.abs(stops[common] - reference[place[common]])
+        if float(np.quantile(distance_ns, 0.9)) > period_ns:
+            return None
+        places.append(place)
+    place = np.concatenate(places)
+    latest = np.zeros(int(place.max() - place.min()) + 1, dtype=np.int64)
+    np.maximum.at(latest, place - place.min(), np.concatenate(stops_ns))
+    return latest
 
 
 def split_into_iterations(

@@ -257,8 +257,8 @@ def key_node_counts(counts: dict[int, int]) -> list[ProfileWarning]:
     common = Counter(counts.values()).most_common(1)[0][0]
     odd = [f"rank {rank}: {count}" for rank, count in counts.items() if count != common]
     text = say(
-        "The key node ran {count} times on most ranks, but not on all ({ranks}): every stop of any "
-        "rank ends an iteration.",
+        "The key node ran {count} times on most ranks, but not on all ({ranks}): steps that some "
+        "ranks did not record end with the others.",
         count=common,
         ranks=_listed(odd),
     )

@@ -34,6 +34,33 @@ def test_boundaries_over_ranks_follow_the_rule(ranks: list[list[int]]) -> None:
     assert sorted(set(boundaries(_arrays(ranks)).tolist())) == _rule(ranks)
 
 
+@given(
+    st.integers(10, 40),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=3),
+    st.data(),
+)
+def test_ranks_that_record_other_first_or_last_steps_have_the_same_iterations(
+    count: int, cuts: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    # GIVEN ranks whose steps end within 40 % of a step of each other, of which one has all
+    late = [data.draw(st.integers(0, 40)) for _ in range(len(cuts) + 1)]
+    every = [[100 * step + late_ns for step in range(1, count + 1)] for late_ns in late]
+    ranks = [every[0]] + [
+        stops[first : count - last] for stops, (first, last) in zip(every[1:], cuts, strict=True)
+    ]
+    # THEN a step ends where the last of the ranks that recorded it does
+    expected = [
+        max(found)
+        for step in range(1, count + 1)
+        if (
+            found := [
+                stop for stops in ranks for stop in stops if step * 100 <= stop < step * 100 + 100
+            ]
+        )
+    ]
+    assert boundaries(_arrays(ranks)).tolist() == expected
+
+
 @given(RANKS, st.integers(1, 120))
 def test_iterations_cover_the_profile_without_gap_or_overlap(
     ranks: list[list[int]], last_ns: int

@@ -22,6 +22,8 @@ SYNCHRONIZING = frozenset({"AllReduce", "AllGather", "ReduceScatter", "AllToAll"
 """Collectives that no rank leaves before the last rank has entered."""
 MIN_OVERLAP_SHARE = 0.9
 """Share of calls that must run at the same time for two streams to be of one communicator."""
+MIN_COMMON_SHARE = 0.5
+"""Share of the calls of a stream that another must have, where it begins at another call."""
 _CALL_BITS = 48
 _KIND = re.compile(
     r"(?:Kernel|Symk)_?(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll)"
@@ -62,6 +64,7 @@ class Stream:
     start_ns: Int64  # Unit: ns.
     end_ns: Int64  # Unit: ns.
     call: Int64  # Number of each call, the same on all its ranks; -1: not recorded.
+    place: int = 0  # Of its first call in the communicator, where the source numbers none.
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,8 +76,8 @@ class Stream:
 
     def at(self, rows: Int64) -> Stream:
         """Return some of its calls."""
-        columns = (self.rows, self.kind, self.start_ns, self.end_ns, self.call)
-        return Stream(self.rank, *(column[rows] for column in columns))
+        rows_of = (self.rows[rows], self.kind[rows])
+        return Stream(self.rank, *rows_of, self.start_ns[rows], self.end_ns[rows], self.call[rows])
 
     def shifted(self, offset_ns: int) -> Stream:
         """Return the same on another clock."""
@@ -97,20 +100,26 @@ def streams_of(found: CollectiveKernels) -> list[Stream]:
     return sorted(streams, key=lambda stream: (stream.rank, int(stream.start_ns[0])))
 
 
-def common_calls(a: Stream, b: Stream) -> tuple[Stream, Stream]:
+def common_calls(a: Stream, b: Stream, shift: int = 0) -> tuple[Stream, Stream]:
     """Return calls that two streams have in common, in the order of the first; none: they differ.
 
     Calls that the source numbers are those of the same number. Others are counted from the
     beginning; one stream may end earlier than the other: a capture ends with its process.
+
+    Args:
+        a: A stream.
+        b: Another one.
+        shift: Calls of the first before the first common one; negative: calls of the second.
     """
     if a.is_numbered and b.is_numbered:
         _, own, other = np.intersect1d(_numbers(a), _numbers(b), return_indices=True)
         order = np.argsort(own)
         return a.at(own[order]), b.at(other[order])
-    shared = min(len(a), len(b))
-    if (a.kind[:shared] != b.kind[:shared]).any():
+    rows, others = np.arange(max(shift, 0), len(a)), np.arange(max(-shift, 0), len(b))
+    shared = min(len(rows), len(others))
+    if (a.kind[rows[:shared]] != b.kind[others[:shared]]).any():
         shared = 0
-    return a.at(np.arange(shared)), b.at(np.arange(shared))
+    return a.at(rows[:shared]), b.at(others[:shared])
 
 
 def _numbers(stream: Stream) -> Int64:
@@ -138,17 +147,32 @@ def is_synchronizing(stream: Stream, kinds: tuple[str, ...]) -> Bool:
     return result
 
 
-def _runs_together(a: Stream, b: Stream, kinds: tuple[str, ...]) -> bool:
-    """Return whether the times of two streams allow them to belong to one communicator.
+def _place_beside(a: Stream, b: Stream, kinds: tuple[str, ...]) -> int | None:
+    """Return the call of a stream at which another one of its communicator begins; None: it is not.
 
-    Only synchronizing calls are compared: the root of a broadcast leaves before the others enter.
+    A rank may record calls that were launched before its recording began, if they still waited for
+    another rank. Only synchronizing calls are compared: the root of a broadcast leaves before the
+    others enter.
     """
-    own, other = common_calls(a, b)
+    if _runs_together(a, b, kinds, 0):
+        return 0
+    # Ranks leave a call together; they may enter it long after each other.
+    ends_ns = np.maximum.accumulate(a.end_ns)
+    between_ns = (ends_ns[1:] + ends_ns[:-1]) // 2
+    nearest = np.searchsorted(between_ns, b.end_ns)
+    shift = round(float(np.median(nearest - np.arange(len(b)))))
+    is_most = min(len(a) - max(shift, 0), len(b) - max(-shift, 0)) >= MIN_COMMON_SHARE * len(b)
+    return shift if is_most and _runs_together(a, b, kinds, shift) else None
+
+
+def _runs_together(a: Stream, b: Stream, kinds: tuple[str, ...], shift: int) -> bool:
+    """Return whether the times of two streams allow them to belong to one communicator."""
+    own, other = common_calls(a, b, shift)
     if not len(own):
         return False
     rows = np.flatnonzero(is_synchronizing(own, kinds))
     if not len(rows) or (a.is_numbered and b.is_numbered):
-        return True
+        return shift == 0
     return overlap_share(own.at(rows), other.at(rows)) >= MIN_OVERLAP_SHARE
 
 
@@ -160,9 +184,11 @@ def communicators(streams: list[Stream], kinds: tuple[str, ...]) -> list[list[St
     groups: list[list[Stream]] = []
     for stream in sorted(streams, key=len, reverse=True):
         for group in groups:
-            taken = any(member.rank == stream.rank for member in group)
-            if not taken and _runs_together(group[0], stream, kinds):
-                group.append(stream)
+            if any(member.rank == stream.rank for member in group):
+                continue
+            place = _place_beside(group[0], stream, kinds)
+            if place is not None:
+                group.append(replace(stream, place=place))
                 break
         else:
             groups.append([stream])
@@ -213,13 +239,14 @@ def match(found: CollectiveKernels, aligned: Bool) -> Matched:
 def _sequence(group: list[Stream]) -> Int64:
     """Return the number of each call in a communicator, stream by stream."""
     if not all(stream.is_numbered for stream in group):
-        return np.concatenate([np.arange(len(stream)) for stream in group])
+        first = min(stream.place for stream in group)
+        return np.concatenate([stream.place - first + np.arange(len(stream)) for stream in group])
     start = np.concatenate([stream.start_ns for stream in group])
     _, code = np.unique(np.concatenate([_numbers(stream) for stream in group]), return_inverse=True)
-    first = np.full(int(code.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, code, start)
-    place = np.empty(len(first), dtype=np.int64)
-    place[np.argsort(first, kind="stable")] = np.arange(len(first))
+    begin = np.full(int(code.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(begin, code, start)
+    place = np.empty(len(begin), dtype=np.int64)
+    place[np.argsort(begin, kind="stable")] = np.arange(len(begin))
     result: Int64 = place[code]
     return result
 

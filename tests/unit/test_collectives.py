@@ -69,6 +69,24 @@ def test_calls_are_matched_by_their_order_in_the_stream(tmp_path: Path) -> None:
     assert waiting(found) == expected
 
 
+def test_late_calls_of_the_step_before_do_not_shift_the_others(tmp_path: Path) -> None:
+    # GIVEN a rank that is late, so that its recording has two calls of the step before
+    times = [((at * 100, at * 100 + 95), (at * 100 + 60, at * 100 + 96)) for at in range(12)]
+    trace = Trace()
+    for rank in range(2):
+        trace.gpu(rank)
+        thread = trace.thread(pid=PIDS[rank])
+        for at in range(2 if rank == 0 else 0, 12):
+            start, end = times[at][rank]
+            names = {"device": rank, "long_name": f"{ALL_REDUCE}(x)", "stream": 17}
+            thread.launch(ALL_REDUCE, start - 10, gpu=(start, end), **names)
+    # THEN the others wait for it
+    found = waiting(analyze(trace, tmp_path))
+    assert [row[0] for row in found if row[1] == 0] == list(range(2, 12))
+    assert {row[2] for row in found if row[1] == 0} == {60}
+    assert [row[2] for row in found if row[1] == 1][2:] == [0] * 10
+
+
 def test_streams_of_two_communicators_are_separated_by_their_times(tmp_path: Path) -> None:
     """Ranks 0 and 1 reduce among themselves while rank 2 runs the same call at another time."""
     calls = [(ALL_REDUCE, [(100, 200), (150, 201), (5000, 5100)])]

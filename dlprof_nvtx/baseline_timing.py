@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlprof_nvtx import collector
+from dlprof_nvtx import agreement, collector
 from dlprof_nvtx.agreement import FOLDER_VARIABLE
 from dlprof_nvtx.guard import ById, fields, guarded, has_parameters, say
 from dlprof_nvtx.program import has_loop
@@ -78,6 +78,7 @@ class Reference:
         self.calls = 0  # Of the model that ends a step.
         self.training_calls = 0  # Of these in training.
         self.ended = 0  # Steps of the loop that have ended.
+        self.follows = 0  # Loops that were followed.
         self.replays: dict[int, int] = {}  # Of CUDA graphs by ``id``, since a step has ended.
         self.ticks: list[tuple[int, Any, str]] = []  # Time, CUDA event, name of a phase.
         self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
@@ -196,7 +197,7 @@ class Reference:
 
     def _follow(self, clock: str, owner: Any) -> None:
         self.clock, self.owner, self.ticks, self.found = clock, id(owner), [], 0
-        self.ended = 0
+        self.ended, self.follows = 0, self.follows + 1
         self.replays = {}
         self.name, self.number = _name_of(clock, owner), WINDOWS.number(owner)
 
@@ -288,17 +289,25 @@ class Reference:
         self.ended += 1
         if TRIAL.is_active:
             self._tick_trial(ticks)
-        elif self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
-            self.finish()  # Another process has begun the collection.
         elif self.is_held:
-            ticks.append((time.perf_counter_ns(), record_event(), self.phase))
+            # Another process may have begun the collection.
+            is_late = os.access(f"{self.folder}/{STARTED}", os.F_OK)
+            if not is_late:
+                ticks.append((time.perf_counter_ns(), record_event(), self.phase))
             was_found = self.found
-            if self._is_enough(ticks):
+            if self._is_time(is_wanted=is_late or self._is_enough(ticks)):
                 self.finish()
             elif self.found and not was_found and self.on_found is not None:
                 self.on_found()
         else:
             self._end_profiled()
+
+    def _is_time(self, *, is_wanted: bool) -> bool:
+        """Whether the recording begins after this step: in a job of ranks, in all of them."""
+        if not agreement.has_ranks():
+            return is_wanted
+        question = f"first.{self.follows}.{self.ended}"
+        return agreement.agree(question, str(int(is_wanted))) == "1"
 
     def _tick_trial(self, ticks: list[tuple[int, Any, str]]) -> None:
         """Time a step of a trial, which ends without a collection."""

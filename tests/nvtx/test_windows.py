@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import dlprof_nvtx  # noqa: E402 - needs PyTorch
 from dlprof_nvtx import agreement, baseline_timing, collector, control, modules, windows  # noqa: E402
-from dlprof_nvtx.baseline_timing import REFERENCE  # noqa: E402
+from dlprof_nvtx.baseline_timing import REFERENCE, STARTED, Reference  # noqa: E402
 from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT  # noqa: E402
 from dlprof_nvtx.names import Names  # noqa: E402
 from dlprof_nvtx.patches import CALLS, PATCHES  # noqa: E402
@@ -584,3 +584,33 @@ def test_fetches_are_counted_for_each_iterator(tmp_path: Path) -> None:
     assert (held.fetched, held.batches) == (3, 100)
     held.fetch(second)
     assert (held.fetched, held.batches) == (2, 30)
+
+
+def test_windows_of_all_ranks_begin_with_the_same_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(agreement.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(agreement, "has_ranks", lambda: True)
+    began: dict[int, int] = {}
+    # GIVEN ranks that run up to two steps ahead of each other, and find their loop at other steps
+    ranks = []
+    for at in range(3):
+        rank = Reference()
+        rank.folder, rank.pid, rank.is_held = str(tmp_path), os.getpid(), True
+        enough = [6, 9, 7][at]
+        monkeypatch.setattr(rank, "_is_enough", lambda ticks, enough=enough: len(ticks) >= enough)
+
+        def finish(rank: Reference = rank, at: int = at) -> None:
+            began[at], rank.is_held = rank.ended, False
+            (tmp_path / STARTED).touch()
+
+        monkeypatch.setattr(rank, "finish", finish)
+        ranks.append(rank)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.1)
+    order = random.Random(3)
+    while any(rank.is_held for rank in ranks):
+        last = min(rank.ended for rank in ranks)
+        order.choice([rank for rank in ranks if rank.ended <= last + 2]).step(optimizer)
+    # THEN all begin where the first of them does
+    assert len(set(began.values())) == 1
+    assert 6 <= began[0] <= 9

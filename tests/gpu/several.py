@@ -82,7 +82,6 @@ class Bench:
 
     def __init__(self, folder: Path, ranks: int) -> None:
         self.folder, self.ranks = folder, ranks
-        self.reports: dict[str, dict[str, Any]] = {}
         self.rows: list[dict[str, Any]] = []
 
     def start(self, case: Case, more: Sequence[str]) -> Run:
@@ -102,7 +101,7 @@ class Bench:
             for run in runs:
                 run.wait_ready()
             for case, run in zip(part, runs, strict=True):
-                self.reports[case.name] = report = run.let_go()
+                report = run.let_go()
                 print(case.name, report.get("error", "captured"), run.process.wait(), flush=True)
 
     def note(self, line: str, case: str, *, is_true: bool, found: str) -> None:
@@ -151,7 +150,8 @@ class Bench:
         with closing(sqlite3.connect(light)) as connection:
             row = connection.execute(_UNPROFILED).fetchone()
         unprofiled_ms = row[0] / 1e6 if row and row[0] else None
-        own = self.reports.get(kind, {}).get("times_ms", [])
+        report = self.folder / kind / f"{kind}.json"
+        own = json.loads(report.read_text())["times_ms"] if report.is_file() else []
         # The first 20 steps are timed without profiling; the own clock leaves out ten of them.
         own_ms = statistics.median(own[:9]) if len(own) > 9 else None
         is_near = bool(unprofiled_ms and own_ms) and (
@@ -181,13 +181,17 @@ def main() -> int:
     parser.add_argument("--wave", type=int, default=6, help="captures that start at once")
     parser.add_argument("--only", help="comma list of beginnings of names")
     parser.add_argument("--limit", type=float, default=500, help="no wave begins after so many s")
+    parser.add_argument(
+        "--judge", action="store_true", help="captures that are there; capture none"
+    )
     parser.add_argument("--json", type=Path, help="file for everything that was found")
     options, more = parser.parse_known_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     bench = Bench(options.folder.resolve(), options.ranks)
     starts = tuple(options.only.split(",")) if options.only else ("",)
     wanted = [case for case in cases(options.quiet) if case.name.startswith(starts)]
-    bench.capture(wanted, more, options.wave, time.monotonic() + options.limit)
+    if not options.judge:
+        bench.capture(wanted, more, options.wave, time.monotonic() + options.limit)
     for case in wanted:
         if (bench.folder / case.database).is_file() and case.name != "stretched":
             bench.judge_late(case)

@@ -1,7 +1,8 @@
 """Train on several ranks through NCCL: with DDP, FSDP2, tensor parallelism or without overlap.
 
 A rank can be late in its backward pass (in Python or by a kernel) or in its data loader, or take
-longer for each of its ops. Where there are fewer GPUs than ranks, they share them: NCCL then
+longer for each of its ops; each step reads its loss, so that a delay is not hidden by work that
+was launched before. Where there are fewer GPUs than ranks, they share them: NCCL then
 believes that each rank has a machine of its own, and moves the data through sockets.
 """
 
@@ -30,7 +31,7 @@ a = options(
     bucket_mb=25,
     layers=8,
 )
-WIDTH, BATCH, LENGTH = (32, 2, 8) if a.tiny else (1024, 8, 256)
+WIDTH, BATCH, LENGTH = (32, 2, 8) if a.tiny else (512, 16, 512)
 a.seconds = 0.0  # All ranks take the same steps.
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 IS_MANUAL = a.manual and not a.overlapped
@@ -113,7 +114,7 @@ def in_parallel(net: nn.Module) -> Any:
     if a.fsdp:
         from torch.distributed.fsdp import fully_shard
 
-        for block in net.h:  # type: ignore[union-attr]
+        for block in net.h:
             fully_shard(block)
         return fully_shard(net)
     if a.tensor:
@@ -121,7 +122,7 @@ def in_parallel(net: nn.Module) -> Any:
 
         mesh = dist.init_device_mesh(a.device, (WORLD,))
         plan = {"up": parallel.ColwiseParallel(), "down": parallel.RowwiseParallel()}
-        for block in net.h:  # type: ignore[union-attr]
+        for block in net.h:
             parallel.parallelize_module(block, mesh, plan)
         return net
     if IS_MANUAL:
@@ -155,6 +156,7 @@ def main() -> None:
             for weight in model.parameters():
                 dist.all_reduce(weight.grad)
         optimizer.step()
+        loss.item()
         return loss
 
     train(a, loader, step, BATCH)

@@ -47,10 +47,11 @@ def program_version() -> str:
         return "unknown (not installed)"
 
 
-def print_error(program: str, message: str, hint: str) -> None:
-    """Print an error and what to do about it to standard error, if anything can read it."""
+def print_error(program: str, message: str, hint: str, code: str = "") -> None:
+    """Print an error, its code and what to do about it to standard error, if anyone reads it."""
     with suppress(OSError):
-        print(escape_control_characters(f"{program}: error: {message}"), file=sys.stderr)
+        ending = f" [{code}]" if code else ""
+        print(escape_control_characters(f"{program}: error: {message}{ending}"), file=sys.stderr)
         if hint:
             print(escape_control_characters(hint), file=sys.stderr)
 

@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DlprofError as error:
         if "--debug" in words:
             raise
-        print_error("dlprof", error.message, error.hint)
+        print_error("dlprof", error.message, error.hint, error.code)
         return error.exit_code
     except KeyboardInterrupt:
         print_error("dlprof", "Interrupted; no incomplete files were left.", "")

@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with stop_signal() as stop:
             serve(options, stop)
     except DlprofError as error:
-        print_error("dlprofviewer", error.message, error.hint)
+        print_error("dlprofviewer", error.message, error.hint, error.code)
         return error.exit_code
     return EXIT_DONE
 

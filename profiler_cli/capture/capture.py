@@ -79,7 +79,7 @@ def run_capture(options: Options, command: Sequence[str], console: Console) -> i
     except DlprofError as error:
         if not run.ending.pid or options.debug:
             raise
-        _report(error.message, error.hint, run)
+        _report(error.message, error.hint, run, error.code)
         return run.ending.exit_code or error.exit_code
     except Exception as error:
         if not run.ending.pid or options.debug:
@@ -93,8 +93,8 @@ def run_capture(options: Options, command: Sequence[str], console: Console) -> i
     return run.ending.exit_code
 
 
-def _report(message: str, hint: str, run: _Run) -> None:
-    print_error("dlprof", message, "\n".join(filter(None, (hint, run.kept))))
+def _report(message: str, hint: str, run: _Run, code: str = "") -> None:
+    print_error("dlprof", message, "\n".join(filter(None, (hint, run.kept))), code)
 
 
 def _profile(options: Options, command: Sequence[str], console: Console, run: _Run) -> None:

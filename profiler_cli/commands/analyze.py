@@ -138,7 +138,7 @@ def _import(
     else:
         result = _import_elsewhere(wanted, sources, options, console)
     for warning in result.warnings:
-        console.message(f"Warning: {warning.message}")
+        console.message(f"Warning: {warning.message} [{warning.code}]")
     return result.aggr_id
 
 

@@ -38,8 +38,8 @@ _DESCRIPTION: Final = (
     "Write a profile for another tool. perfetto: its events as a trace for "
     "https://ui.perfetto.dev. csv, parquet: a folder with every table of an aggregation. "
     "prometheus, otlp: its key figures for monitoring. tensorboard: a folder with the times of "
-    "each iteration as scalars. summary: a small file that dlprof compare and dlprof history take in "
-    "place of the database."
+    "each iteration as scalars. summary: a small file that dlprof compare and dlprof history take "
+    "in place of the database."
 )
 
 

@@ -106,7 +106,7 @@ def _import(export: Path, database: Path, words: Sequence[str], console: Console
         source=export, database=database, original_command=("dlprof", "record", *words)
     )
     for warning in import_profile(wanted, NullProgress()).warnings:
-        console.message(f"Warning: {warning.message}")
+        console.message(f"Warning: {warning.message} [{warning.code}]")
     console.message(f"Wrote {display(database)}")
 
 

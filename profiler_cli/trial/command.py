@@ -95,7 +95,7 @@ def run_trial_command(words: Sequence[str]) -> int:
         try:
             remember(trials_file(database), rows)
         except DatabaseWriteError as error:  # The verdict stays.
-            print_error("dlprof", error.message, error.hint)
+            print_error("dlprof", error.message, error.hint, error.code)
     if received:
         return 128 + received[0]
     return EXIT_INTERRUPTED if trial.is_interrupted else _exit_code(report, options.max_slowdown)

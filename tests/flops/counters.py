@@ -1,4 +1,4 @@
-"""Our counts beside the hardware counters of Nsight Compute, for tests and for docs/flops.md.
+"""Our counts beside the hardware counters of Nsight Compute, for tests and for benchmarks/FLOPS.md.
 
 ``ops.sqlite.xz`` holds one execution of many ops on an H200, each forward and backward in a range
 ``case CLASS|NAME|DIRECTION``; ``op_counters.csv`` what the counters said of the same kernels, and

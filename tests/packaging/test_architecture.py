@@ -1,4 +1,4 @@
-"""docs/contributing/architecture.md and the source tree name the same packages, in the same order."""
+"""The page of the architecture and the source tree name the same packages, in the same order."""
 
 from __future__ import annotations
 

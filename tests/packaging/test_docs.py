@@ -30,7 +30,9 @@ def help_of(command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("script", ["write_cli_docs.py", "write_schema_docs.py"])
+@pytest.mark.parametrize(
+    "script", ["write_cli_docs.py", "write_message_docs.py", "write_schema_docs.py"]
+)
 def test_the_made_pages_are_up_to_date(script: str) -> None:
     done = subprocess.run(
         [sys.executable, f"scripts/{script}", "--check"],

@@ -1,6 +1,6 @@
 """Cost of each kernel of an op, from PyProf's marker of the op: one function per class of ops.
 
-The classes and formulas are PyProf's, per kernel and direction; docs/pyprof.md lists corrected
+The classes and formulas are PyProf's, per kernel and direction; docs/sources.md lists corrected
 errors.
 """
 

@@ -241,7 +241,7 @@ def test_every_tool_only_reads_and_its_description_is_short(profiles: Profiles) 
     found = run(listed())
     assert len(found) >= 13
     assert all(tool.annotations.read_only_hint for tool in found)
-    page = (Path(__file__).parents[2] / "docs/assistants.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/exports.md").read_text(encoding="utf-8")
     assert all(f"`{tool.name}`" in page for tool in found)
     assert sum(len(tool.model_dump_json(exclude_none=True)) for tool in found) < 16_000
 

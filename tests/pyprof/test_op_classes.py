@@ -2,7 +2,7 @@
 
 ``op_classes.json`` holds for each kernel what PyProf2's formulas give (operator, parameters, Tensor
 Cores, operations, bytes: worked out from its published sources, in its form) and what is different
-here, with a reason that docs/pyprof.md names.
+here, with a reason that docs/sources.md names.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_every_class_has_pyprof2s_columns_or_a_reason(
 
 
 def test_every_reason_is_documented_and_every_class_is_there() -> None:
-    text = " ".join((ROOT.parent / "docs" / "pyprof.md").read_text().split())
+    text = " ".join((ROOT.parent / "docs" / "sources.md").read_text().split())
     kernels = [kernel for case in CASES for kernel in case["kernels"]]
     reasons = {reason for kernel in kernels for _, reason in kernel["here"].values()}
     assert sorted(reason for reason in reasons if reason not in text) == []

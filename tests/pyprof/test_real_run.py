@@ -2,7 +2,7 @@
 
 The file is built anew from what its dictionaries say (markers, nodes, kernels), the rows beside it
 are those that PyProf printed. Every cell is PyProf's, except where ``changed`` says otherwise, for
-one of the reasons that docs/pyprof.md names.
+one of the reasons that docs/sources.md names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADER = (
     '"Kernel","Module","Op","Direction","Sil(ns)","TC","FLOPs","Bytes","Device","Stream","Block",'
     '"Grid"'
 )
-# Reasons, as docs/pyprof.md names them.
+# Reasons, as docs/sources.md names them.
 WHOLE = "printed as a whole number"
 PER_ELEMENT = "one operation per element"
 ALL_TERMS = "all three terms in bytes"
@@ -299,7 +299,7 @@ def test_every_cell_is_pyprofs_or_explained(
 
 
 def test_every_reason_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "pyprof.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "sources.md").read_text()
     reasons = {reason for kernel in KERNELS for _, reason in kernel.changed.values()}
     assert reasons == {WHOLE, PER_ELEMENT, ALL_TERMS, UNKNOWN, COUNTED}
     assert [reason for reason in reasons if reason not in text] == []

@@ -1,4 +1,4 @@
-"""Write docs/dldb-schema.md: the views and tables of a database, from the files that make them.
+"""Write docs/dldb-schema.md: the views of a database, from the files that make them.
 
 ``--check`` writes nothing and ends with 1 if the page is out of date.
 """
@@ -28,13 +28,14 @@ SUMMARY_PARTS = {
 TABLE = re.compile(r"((?:^--[^\n]*\n)+)CREATE TABLE (\w+) \(\n(.*?)^\)", re.DOTALL | re.MULTILINE)
 COLUMN = re.compile(r"((?:^ +--[^\n]*\n)+) +(\w+) ([A-Z]+)", re.MULTILINE)
 UNIT = re.compile(r"^(.*?) ?Unit: ([\w ]+)\.$", re.DOTALL)
-INTRODUCTION = """# The database
+INTRODUCTION = """# Database views
 
-`dlprof_dldb.sqlite` is one SQLite file. Its **views** are the public interface: the 23 views of
-DLProf 1.8.0 with the same names and columns (added columns come last), and those of open-dlprof.
-The tables may change between versions. Times are integers in ns on the profile's own clock,
-percentages range from 0 to 100, NULL means unknown. `make docs` writes this page from
-`aggregator/dldb/schema.sql`, `views.sql` and `view_columns.toml`.
+`dlprof_dldb.sqlite` is one SQLite file. Query its **views**: the 23 views of DLProf 1.8.0 with the
+same names and columns (added columns come last), and those of open-dlprof. The tables are internal
+and may change between versions; `aggregator/dldb/schema.sql` describes them.
+
+Times are integers in ns on the profile's own clock, percentages range from 0 to 100, and NULL means
+unknown. `make docs` writes this page.
 """
 
 
@@ -88,7 +89,7 @@ def view_parts() -> Iterator[str]:
     for (view,) in views.fetchall():
         if view not in glossary["rows"]:
             raise UndocumentedColumnError(view)
-        yield f"\n### {view}\n\n{glossary['rows'][view]}{HEADER}"
+        yield f"\n## {view}\n\n{glossary['rows'][view]}{HEADER}"
         for column in database.execute(f"PRAGMA table_info({view})"):
             yield as_row(column[1], meaning_of(view, column[1], glossary))
     database.close()
@@ -107,21 +108,26 @@ def table_meanings() -> dict[str, set[str]]:
     return meanings
 
 
-def table_parts() -> Iterator[str]:
-    sql = (FOLDER / "schema.sql").read_text()
-    for comment, table, body in TABLE.findall(sql):
-        yield f"\n### {table}\n\n{as_text(comment)}{HEADER}"
-        columns = [
+def check_tables() -> None:
+    """Check that every table and column of the schema says what it means, with a unit.
+
+    Raises:
+        UndocumentedColumnError: One does not.
+    """
+    for _, table, body in TABLE.findall((FOLDER / "schema.sql").read_text()):
+        columns = {
             line.split()[0] for line in body.splitlines() if re.match(r" {4}[a-z_]+ [A-Z]", line)
-        ]
+        }
         documented = COLUMN.findall(body)
-        if missing := set(columns) - {name for _, name, _ in documented}:
+        if missing := columns - {name for _, name, _ in documented}:
             raise UndocumentedColumnError(f"{table}: {sorted(missing)}")
-        yield from (as_row(name, as_text(text)) for text, name, _ in documented)
+        for text, name, _ in documented:
+            as_row(name, as_text(text))
 
 
 def page() -> str:
-    lines = [INTRODUCTION, "## Views", *view_parts(), "\n## Tables", *table_parts()]
+    check_tables()
+    lines = [INTRODUCTION, *view_parts()]
     return "\n".join(lines) + "\n"
 
 

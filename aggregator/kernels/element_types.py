@@ -41,8 +41,8 @@ def element_size(data_type: str) -> float | None:
 
 
 def plain_type(data_type: str) -> str:
-    """Return a type without its format: all kinds of ``float8`` and ``float4`` are one."""
-    return data_type[:6] if data_type.startswith(("float8", "float4")) else data_type
+    """Return a type without its format: all kinds of ``float8`` are one, and so on."""
+    return data_type[:6] if data_type.startswith(("float8", "float6", "float4")) else data_type
 
 
 class ElementTypes(NamedTuple):

@@ -23,6 +23,7 @@ from tests.conftest import ProfileFactory
 HALF, FP8, FP4, BYTE, INT, LONG, FLOAT = (
     *("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2", "uint8", "int32", "int64", "float32"),
 )
+E8M0 = "float8_e8m0fnu"
 
 
 def cost(full_name: str, *arguments: tuple[Shape, str] | None, **more: Any) -> Cost:
@@ -87,6 +88,36 @@ STEP = StepLengths(Requests(), Requests(4, 1000, 4, 1000))
             2 * 8 * 128 + 256 * 64 + 2 * 8 * 256,
             "bfloat16",
         ),
+        # MXFP8: a byte an element, and a scale of a byte for 32 of a row.
+        (
+            "sgl_kernel::mxfp8_scaled_mm",
+            ((8, 128), FP8),
+            ((128, 256), FP8),
+            ((8, 256), HALF),
+            2 * 8 * 128 * 256,
+            8 * 128 + 128 * 256 + 2 * 8 * 256,
+            "float8",
+        ),
+        # MXFP6 on both sides: 96 bytes are 128 elements.
+        (
+            "aiter::gemm_a6w6",
+            ((8, 96), BYTE),
+            ((256, 96), BYTE),
+            ((8, 256), HALF),
+            2 * 8 * 128 * 256,
+            8 * 96 + 256 * 96 + 2 * 8 * 256,
+            "float6",
+        ),
+        # Six bits beside 16.
+        (
+            "torchao::quant_llm_linear",
+            ((8, 128), HALF),
+            ((256, 96), BYTE),
+            ((8, 256), HALF),
+            2 * 8 * 128 * 256,
+            2 * 8 * 128 + 256 * 96 + 2 * 8 * 256,
+            "bfloat16",
+        ),
         # GPTQ: eight weights in an int32, (K / 8, N).
         (
             "_C::gptq_gemm",
@@ -111,6 +142,46 @@ def test_a_product_counts_its_unpacked_weights(
     found = cost(name, left, right, out)
     assert (found.flops, found.num_bytes) == (flops, num_bytes)
     assert found.operand == operand or not operand
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "scales", "scale_bytes"),
+    [
+        # NVFP4: 128 elements in 64 bytes, a scale for 16 of them; one factor for all.
+        (
+            "_C::cutlass_scaled_fp4_mm",
+            (((8, 64), BYTE), ((256, 64), BYTE)),
+            (((8, 8), FP8), ((256, 8), FP8), ((1,), FLOAT)),
+            8 * 8 + 256 * 8 + 4,
+        ),
+        # MXFP8: a scale of one byte for 32 elements.
+        (
+            "sgl_kernel::mxfp8_scaled_mm",
+            (((8, 128), FP8), ((256, 128), FP8)),
+            (((8, 4), E8M0), ((256, 4), E8M0)),
+            8 * 4 + 256 * 4,
+        ),
+        # FP8 with a scale for each 128 x 128 of the weights and each 128 of a row.
+        (
+            "deep_gemm::fp8_gemm_nt",
+            (((8, 128), FP8), ((256, 128), FP8)),
+            (((8, 1), FLOAT), ((2, 1), FLOAT)),
+            4 * (8 + 2),
+        ),
+    ],
+)
+def test_scales_of_blocks_are_read_once(
+    name: str,
+    operands: tuple[tuple[Shape, str], ...],
+    scales: tuple[tuple[Shape, str], ...],
+    scale_bytes: int,
+) -> None:
+    left, right = operands
+    out = ((8, 256), HALF)
+    plain = cost(name, out, left, right)
+    found = cost(name, out, left, right, *scales)
+    assert found.flops == plain.flops == 2 * 8 * 128 * 256
+    assert found.num_bytes == (plain.num_bytes or 0) + scale_bytes
 
 
 def test_a_product_with_its_result_first_is_the_same() -> None:
@@ -143,6 +214,16 @@ def test_one_token_reads_the_weights_of_its_experts_only() -> None:
         *(((1, 2), FLOAT), ((1, 2), INT)),
     )
     assert found.num_bytes == 2 * (2 * 32 + 2 * 48 * 32 + 2 * 32 * 24)
+
+
+def test_scales_of_the_experts_that_are_reached_are_read() -> None:
+    """MXFP4: 32 elements are 16 bytes with one scale; one token reaches two of eight experts."""
+    weights = (((8, 48, 16), BYTE), ((8, 32, 12), BYTE))
+    scales = (((8, 48, 1), BYTE), ((8, 32, 1), BYTE))
+    routing = (((1, 2), FLOAT), ((1, 2), INT))
+    found = cost("vllm::fused_moe_mxfp4", ((1, 32), HALF), *weights, *routing, *scales)
+    assert found.flops == 2 * 2 * (48 * 32 + 32 * 24)
+    assert found.num_bytes == 2 * (2 * 32) + 2 * (48 * 16 + 32 * 12) + 2 * (48 + 32)
 
 
 def test_experts_without_weights_take_those_of_the_operators_inside() -> None:
@@ -237,6 +318,36 @@ def test_a_prefill_counts_the_lower_half() -> None:
     found = cost("vllm::unified_attention_with_output", *tensors, lengths=lengths)
     pairs = (1 + 2 + 3) + (3 + 4 + 5 + 6 + 7)
     assert found.flops == 2 * pairs * 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("new", "so_far", "pairs", "keys"),
+    [
+        # Decoding: the last four keys of ten.
+        (1, 10, 4, 4),
+        # A prompt of six: 1 + 2 + 3 + 4 + 4 + 4.
+        (6, 6, 18, 6),
+        # Three new tokens after seven: four keys each, of the last six.
+        (3, 10, 12, 6),
+    ],
+)
+def test_a_window_over_one_request_is_exact(new: int, so_far: int, pairs: int, keys: int) -> None:
+    tensors = (((new, 4, 16), HALF), *(((100, 16, 2, 16), HALF),) * 2)
+    found = cost(
+        *("aiter::mha_batch_prefill", *tensors, ((2,), INT)),
+        lengths=StepLengths(Requests(), Requests(new, so_far, new**2, new * so_far)),
+        parameters={"window_left": 3, "window_right": 0, "is_causal": True},
+    )
+    assert found.flops == 2 * pairs * 4 * 32
+    assert found.num_bytes == 2 * (2 * new * 4 * 16 + keys * 2 * 32)
+
+
+def test_a_window_in_a_batch_of_one_length_is_exact() -> None:
+    """Eight queries that see themselves and two before: 1 + 2 + 6 x 3."""
+    tensors = (((2, 8, 4, 16), HALF),) * 3
+    window = {"window_left": 2, "window_right": 0, "is_causal": True}
+    found = cost("flash_attn::_flash_attn_forward", *tensors, parameters=window)
+    assert found.flops == 2 * (2 * 21) * 4 * 32
 
 
 def test_a_window_bounds_the_keys_of_each_query() -> None:

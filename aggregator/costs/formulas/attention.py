@@ -8,14 +8,12 @@ O once; the scores stay on chip.
 
 The libraries of serving engines are counted by the keys that each query sees: up to itself with a
 causal mask, and no further back than the window. Their sequences have lengths of their own, which
-the name of the engine's step may sum up.
+the name of the engine's step may sum up: of several sequences a window then gives an upper bound.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from aggregator.costs.formulas.call import UNKNOWN, Argument, Cost, Formula, OpCall, elements
 from aggregator.texts import say
@@ -159,15 +157,17 @@ def _by_step(call: OpCall, found: _Heads) -> tuple[int, int] | None:
     mask = _mask(call, default=True)
     pairs = keys = 0
     for requests in steps:
-        seen = requests.products
-        if mask.is_causal:
-            seen -= (requests.squares - requests.queries) // 2
+        seen, own, new = requests.products, requests.keys, requests.queries
+        if new**2 == requests.squares:  # One request at most.
+            seen = visible_pairs(new, own, mask)
+            own = min(own, new + mask.left) if mask.left >= 0 else own
+        elif mask.is_causal:
+            seen -= (requests.squares - new) // 2
         if mask.left >= 0:
             # Only sums are known: no query sees more than the window, nor more than there is.
-            seen = min(seen, requests.queries * (mask.left + 1))
-        pairs, keys = pairs + seen, keys + requests.keys
-    if mask.left >= 0:
-        keys = min(keys, pairs)
+            seen = min(seen, new * (mask.left + 1))
+            own = min(own, seen)
+        pairs, keys = pairs + seen, keys + own
     return pairs, keys
 
 
@@ -194,8 +194,16 @@ def _by_sizes(call: OpCall, found: _Heads) -> tuple[int, int] | None:
 
 def visible_pairs(queries: int, keys: int, mask: Mask) -> int:
     """Pairs of queries and keys that a mask leaves; the last query belongs to the last key."""
-    own = np.arange(queries, dtype=np.int64) + (keys - queries)
     right = 0 if mask.is_causal else mask.right
-    last = np.full(queries, keys - 1) if right < 0 else np.minimum(own + right, keys - 1)
-    first = np.zeros(queries, dtype=np.int64) if mask.left < 0 else np.maximum(own - mask.left, 0)
-    return int(np.maximum(last - first + 1, 0).sum())
+    up_to_right = queries * keys if right < 0 else _pairs_up_to(queries, keys, right)
+    return up_to_right - (_pairs_up_to(queries, keys, -mask.left - 1) if mask.left >= 0 else 0)
+
+
+def _pairs_up_to(queries: int, keys: int, offset: int) -> int:
+    """Pairs whose key is no further than ``offset`` after the key of the query."""
+
+    def seen(last: int) -> int:  # The sum of 1, 2, .. up to the number of keys, then of that.
+        rising = max(min(last, keys), 0)
+        return rising * (rising + 1) // 2 + max(last - keys, 0) * keys
+
+    return seen(keys + offset) - seen(keys + offset - queries)

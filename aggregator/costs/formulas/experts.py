@@ -1,13 +1,18 @@
 """Products of serving engines: matrices with quantized weights, and mixtures of experts.
 
-Weights of four bits are packed, two in a byte or eight in an int32. A router sends each token to
-top-k of the experts, so the rows of their products are tokens times k. Which experts the tokens
-reach is not recorded: at most as many as there are rows have their weights read.
+Weights of four bits are packed, two in a byte or eight in an int32; of six bits, four in three
+bytes. Scales of their blocks (a byte for 32 elements of the MX types, for 16 of NVFP4) are read
+once as well. A router sends each token to top-k of the experts, so the rows of their products are
+tokens times k. Which experts the tokens reach is not recorded: at most as many as there are rows
+have their weights read.
+
+https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf
 """
 
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from math import prod
 
 from aggregator.costs.formulas.call import Argument, Cost, OpCall, elements
@@ -16,10 +21,14 @@ from aggregator.texts import say
 NO_EXPERTS = say("the sizes of its experts were not recorded")
 _OTHER_SIZES = say("the sizes of its arguments are those of no product")
 _FOUR_BITS = re.compile(r"a4w4|a16w4|a8w4|w4a|fp4|int4|awq|gptq|marlin")
+_SIX_BITS = re.compile(r"a\d+w6|w6a|fp6|quant_llm")
 _SECOND_STAGE = re.compile(r"stage_?2|gemm_?2|down")
 _MOST_EXPERTS_PER_TOKEN = 64
 _IN_BYTE, _IN_WORD = 2, 8
 """Weights of four bits in a byte and in an int32."""
+_SIX_IN_BYTES = Fraction(4, 3)
+_LEAST_RATIO = 8
+"""Of the elements of a product's operands to those of their scales: NVFP4 packs two in a byte."""
 _WIDTHS = ("float64", "float32", "bfloat16", "float16", "int8", "float8", "float6", "float4")
 
 
@@ -43,28 +52,64 @@ def _multiplied(call: OpCall, out: Argument | None, left: Argument, right: Argum
     batch = right.shape[:-2]
     if batch and left.shape[:-2] != batch:
         return None
-    both = left.data_type == right.data_type and _is_packed(call, right)
-    depth = left.shape[-1] * (_IN_BYTE if both else 1)
-    packings = (_IN_BYTE,) if both else (1, _IN_BYTE, _IN_WORD)
+    in_byte = _in_byte(call, right)
+    both = left.data_type == right.data_type and in_byte > 1
+    depth = left.shape[-1] * (in_byte if both else 1)
+    packings = (in_byte,) if both else (1, _IN_BYTE, _IN_WORD, in_byte)
     for packing in packings:
         for column in (-2, -1):
             if right.shape[-3 - column] * packing != depth:
                 continue
             shape = (*left.shape[:-1], right.shape[column])
-            if out is None or (prod(out.shape), out.shape[-1]) == (prod(shape), shape[-1]):
-                result = out or Argument(shape, _result_type(call, left))
+            result = Argument(shape, _result_type(call, left))
+            if out is None or _size_of_rows(out) == _size_of_rows(result):
+                result = out or result
+                scales = _scales(call, left, right, result)
                 return Cost(
-                    2 * elements(shape) * depth,
-                    call.bytes_of(left, right, result),
+                    int(2 * elements(shape) * depth),
+                    call.bytes_of(left, right, result, *scales),
                     is_matrix=True,
                     operand=_wider(call, left, right),
                 )
     return None
 
 
-def _is_packed(call: OpCall, tensor: Argument) -> bool:
-    of_bytes = tensor.data_type in ("uint8", "int8") and _FOUR_BITS.search(call.name)
-    return tensor.is_packed or bool(of_bytes)
+def _scales(call: OpCall, left: Argument, right: Argument, result: Argument) -> list[Argument]:
+    """Scales, zero points and bias of a product, by their sizes."""
+    most = max(elements(left.shape), elements(right.shape)) // _LEAST_RATIO
+    return [
+        tensor
+        for tensor in call.arguments
+        if tensor not in (left, right) and elements(tensor.shape) <= most
+        if _size_of_rows(tensor) != _size_of_rows(result)
+    ]
+
+
+def _size_of_rows(tensor: Argument) -> tuple[int, int]:
+    """Elements, and those of each row: the same of all spellings of a result's sizes."""
+    return elements(tensor.shape), tensor.shape[-1]
+
+
+def _scales_of_experts(
+    call: OpCall, tokens: int, weights: list[Argument], rows: int
+) -> list[Argument]:
+    """Scales of the weights of the experts that are reached; none if tokens may have the sizes."""
+    count = weights[0].shape[0]
+    most = max(elements(weight.shape) for weight in weights) // _LEAST_RATIO
+    return [
+        _reached(tensor, rows)
+        for tensor in call.arguments
+        if len(tensor.shape) > 1 and tensor.shape[0] == count != tokens
+        if elements(tensor.shape) <= most
+    ]
+
+
+def _in_byte(call: OpCall, tensor: Argument) -> Fraction:
+    """Elements of a narrow type that share a recorded one; 1: none is narrower than a byte."""
+    is_bytes = tensor.data_type in ("uint8", "int8")
+    if tensor.is_packed or (is_bytes and _FOUR_BITS.search(call.name)):
+        return Fraction(_IN_BYTE)
+    return _SIX_IN_BYTES if is_bytes and _SIX_BITS.search(call.name) else Fraction(1)
 
 
 def _result_type(call: OpCall, left: Argument) -> str:
@@ -75,8 +120,9 @@ def _result_type(call: OpCall, left: Argument) -> str:
 
 def _wider(call: OpCall, left: Argument, right: Argument) -> str:
     """Type in which operands of two types are multiplied; empty: not recorded."""
+    narrow = {Fraction(_IN_BYTE): "float4", _SIX_IN_BYTES: "float6"}
     kinds = [
-        "float4" if _is_packed(call, tensor) else tensor.data_type.split("_")[0]
+        narrow.get(_in_byte(call, tensor)) or tensor.data_type.split("_")[0]
         for tensor in (left, right)
     ]
     known = [kind for kind in _WIDTHS if kind in kinds]
@@ -97,7 +143,8 @@ def experts(call: OpCall) -> Cost:
         return Cost(reason=NO_EXPERTS)
     each = sum(elements(weight.shape[1:]) * _packing(weight) for weight in weights)
     reached = [_reached(weight, rows) for weight in weights]
-    moved = call.bytes_of(matrices[0], matrices[0], *reached)
+    scales = _scales_of_experts(call, matrices[0].shape[0], weights, rows)
+    moved = call.bytes_of(matrices[0], matrices[0], *reached, *scales)
     operand = _wider(call, matrices[0], weights[0])
     return Cost(2 * rows * each, moved, is_matrix=True, operand=operand)
 
@@ -173,9 +220,10 @@ def expert_stage(call: OpCall) -> Cost:
     result = Argument((routed, columns), _result_type(call, rows))
     both_packed = rows.is_packed or rows.data_type == weight.data_type == "uint8"
     depth = rows.shape[-1] * (_IN_BYTE if both_packed else 1)
+    scales = _scales_of_experts(call, rows.shape[0], [weight], routed)
     return Cost(
         2 * routed * columns * depth,
-        call.bytes_of(rows, _reached(weight, routed), result),
+        call.bytes_of(rows, _reached(weight, routed), result, *scales),
         is_matrix=True,
         operand=_wider(call, rows, weight),
     )

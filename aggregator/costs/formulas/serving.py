@@ -175,7 +175,11 @@ _KINDS = (
     _kind(r"rotary|rope", _rotation),
     _kind(r"(?:rms|layer)_?norm", _norm),
     _kind(r"(?:silu|gelu|swiglu|act)\w*_(?:and_)?mul", _activation),
-    _kind(r"gemm|scaled_mm|matmul|marlin|w8a8|_linear$", quantized_product, GEMM),
+    _kind(
+        r"gemm|scaled_mm|(?:^|_)b?mm(?:_|$)|mul_mat|matmul|marlin|w8a8|_linear$",
+        quantized_product,
+        GEMM,
+    ),
     _kind(r"quant", _quantization),
     _kind(
         r"attention|attn|fmha|mha_|varlen_fwd|^fwd$|mla_decode|mla_prefill|paged_(?:decode|prefill|run)|^pa_|batch_(?:pre|de)fill",

@@ -19,20 +19,13 @@ from aggregator.dldb.guarded import DAMAGE, check_tables
 from aggregator.dldb.reader import busy, is_aggregable, open_database
 from aggregator.dldb.writer import BUSY_TIMEOUT_S, has_table, own_tables, unwritable
 from aggregator.errors import DatabaseBusyError, DldbVersionError, NotADldbError
+from aggregator.events.model import Devices, Launches, OpKernels
 from aggregator.events.store import EventStore
 from aggregator.kernels.traits import half_precision_kernels
 from aggregator.metrics.iterations import NamedRanges
-from aggregator.metrics.model import (
-    LEVELS,
-    DeviceColumns,
-    InstanceColumns,
-    KernelColumns,
-    MemoryColumns,
-    OpKernelColumns,
-    RollupInput,
-)
+from aggregator.metrics.model import LEVELS, RollupInput
 from aggregator.metrics.phases import PhaseColumns
-from aggregator.profile.arrays import Int32, Int64
+from aggregator.profile.arrays import Int64
 from aggregator.profile.intervals import Flattened
 from aggregator.profile.recorded_part import RecordedPart
 from aggregator.system.progress import Progress
@@ -170,17 +163,18 @@ class _Loader:
         self, connection: sqlite3.Connection, store: EventStore, progress: Progress
     ) -> None:
         self._connection, self._store = connection, store
-        self._progress = progress
         rows = connection.execute("SELECT key, value FROM dldb_meta")
         self._meta = {str(key): str(value) for key, value in rows}
         progress.phase("read", self._count_rows())
-        self._instances = self._read("op_instances", _INSTANCE_COLUMNS)
+        self._instances = store.op_times()
         self._costs = self._read_costs()
-        self._kernels = self._read("kernels", _KERNEL_COLUMNS)
-        self._memory = self._read("memory_ops", _MEMORY_COLUMNS)
+        self._kernels = store.launches("kernels", "op_kernel")
+        self._memory = store.launches("memory_ops", "name")
         self._op_kernels = _op_kernels(connection)
         self._devices = _devices(connection, store)
         self._ranges = self._named_ranges()
+        for columns in (self._instances, self._kernels, self._memory, self._ranges.name):
+            progress.advance(len(columns))
         self._phases = _phases(connection)
         self._recorded = _recorded(connection)
 
@@ -188,11 +182,6 @@ class _Loader:
         tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
         queries = (f"SELECT coalesce(max(rowid), 0) FROM {table}" for table in tables)
         return sum(int(self._connection.execute(query).fetchone()[0]) for query in queries)
-
-    def _read(self, table: str, names: tuple[str, ...]) -> list[Int64]:
-        columns = self._store.integers(table, names)
-        self._progress.advance(len(columns[0]))
-        return columns
 
     def _read_costs(self) -> InstanceCosts:
         """Return the costs of all instances; none in a database of a version that computed none."""
@@ -213,7 +202,7 @@ class _Loader:
 
     def _named_ranges(self) -> NamedRanges:
         names = self._connection.execute("SELECT name FROM range_names ORDER BY id").fetchall()
-        name, process, start, stop = self._read("named_ranges", _RANGE_COLUMNS)
+        name, process, start, stop = self._store.integers("named_ranges", _RANGE_COLUMNS)
         return NamedRanges(
             name=(name - 1).astype(np.int32),
             names=tuple(str(row[0]) for row in names),
@@ -228,27 +217,20 @@ class _Loader:
         return tuple(self._domain(domain) for domain in range(count))
 
     def _domain(self, domain: int) -> RollupInput:
-        op = (self._instances[0] - 1).astype(np.int32)
         rows: Int64 | slice = slice(None)  # of one domain: nothing to choose, nothing to copy
         ops = self._store.ops
         if ops.domain.any():
-            rows = np.flatnonzero(ops.domain[op] == domain)
-        instances = InstanceColumns(op[rows], *(column[rows] for column in self._instances[1:]))
-        kernel_rows, pairs = self._kernel_rows(domain)
-        memory_rows = self._memory_rows(domain)
+            rows = np.flatnonzero(ops.domain[self._instances.op] == domain)
         busy = _busy(self._connection, domain + 1)
         return RollupInput(
             domain=domain,
             mode=self._meta["mode"],
             last_ns=int(self._meta["last_ns"]),
             ops=ops,
-            instances=instances,
-            kernels=KernelColumns(pairs, *(column[kernel_rows] for column in self._kernels[1:])),
+            instances=self._instances.rows(rows),
+            kernels=self._kernels_of(domain),
             op_kernels=self._op_kernels,
-            memory=MemoryColumns(
-                self._memory[0][memory_rows].astype(np.int32),
-                *(column[memory_rows] for column in self._memory[1:]),
-            ),
+            memory=self._memory.rows(self._memory_rows(domain)),
             devices=self._devices,
             busy=tuple(levels[: len(LEVELS)] for levels in busy),
             collectives=tuple((levels[-2], levels[-1]) for levels in busy),
@@ -268,17 +250,16 @@ class _Loader:
         costs = self._costs
         return replace(costs, of_instance=costs.of_instance[rows]) if costs.count else costs
 
-    def _kernel_rows(self, domain: int) -> tuple[Int64 | slice, Int32]:
-        """Return rows of kernels of a domain in order of launch, and their (op, kernel) pairs."""
+    def _kernels_of(self, domain: int) -> Launches:
         if domain == 0:
-            return slice(None), (self._kernels[0] - 1).astype(np.int32)
+            return self._kernels
         query = (
             "SELECT kernel - 1, op_kernel - 1 FROM domain_kernels"
             " WHERE domain = ? AND by_time = 0 ORDER BY kernel"
         )
         found = self._connection.execute(query, (domain + 1,)).fetchall()
         pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1].astype(np.int32)
+        return replace(self._kernels.rows(pairs[:, 0]), code=pairs[:, 1].astype(np.int32))
 
     def _memory_rows(self, domain: int) -> Int64 | slice:
         if domain == 0:
@@ -291,10 +272,7 @@ class _Loader:
         return np.array([row[0] for row in found], dtype=np.int64)
 
 
-_INSTANCE_COLUMNS = ("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle")
-_KERNEL_COLUMNS = ("op_kernel", "api_start", "api_duration", "duration")
 _RANGE_COLUMNS = ("name", "process", "start", "stop")
-_MEMORY_COLUMNS = ("name", "api_start", "api_duration", "duration")
 
 
 def _cost_units(connection: sqlite3.Connection) -> tuple[CostUnit, ...]:
@@ -335,7 +313,7 @@ def _phases(connection: sqlite3.Connection) -> PhaseColumns:
     )
 
 
-def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
+def _op_kernels(connection: sqlite3.Connection) -> OpKernels:
     columns = {row[1] for row in connection.execute("PRAGMA table_info(op_kernels)")}
     # Databases before 2.1.3 have a row per short name, with the last of its full names.
     full_name = (
@@ -347,7 +325,7 @@ def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
     rows = connection.execute(sql).fetchall()
     codes: dict[str, int] = {}
     names = [codes.setdefault(str(row[1]), len(codes)) for row in rows]
-    return OpKernelColumns(
+    return OpKernels(
         op=np.array([row[0] - 1 for row in rows], dtype=np.int32),
         name=np.array(names, dtype=np.int32),
         uses_tc=np.array([bool(row[2]) for row in rows], dtype=bool),
@@ -355,12 +333,12 @@ def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
     )
 
 
-def _devices(connection: sqlite3.Connection, store: EventStore) -> DeviceColumns:
+def _devices(connection: sqlite3.Connection, store: EventStore) -> Devices:
     rows = connection.execute(
         "SELECT id, device_id, name, memory_bytes, memory_used_bytes FROM devices ORDER BY id"
     ).fetchall()
     used = store.used_devices
-    return DeviceColumns(
+    return Devices(
         device_ids=tuple(int(row[1]) for row in rows),
         names=tuple(str(row[2]) for row in rows),
         used=np.array([int(row[0]) - 1 in used for row in rows], dtype=bool),

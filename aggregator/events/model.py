@@ -7,14 +7,14 @@ an event derives a class with further columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Int32, Int64, empty_i32
 
 NO_ROW: Final = -1
 UNKNOWN: Final = -1
@@ -88,6 +88,57 @@ class OpCalls(Columns):
     thread: Int64  # Row of threads.
     op: Int64  # Row of ``Ops``.
     row_id: Int64
+
+
+@dataclass(frozen=True)
+class OpTimes(Columns):
+    """Executions of ops with their times, in order of start."""
+
+    op: Int32  # Row of ``Ops``.
+    start_ns: Int64
+    end_ns: Int64
+    cpu_time_ns: Int64
+    cpu_overhead_ns: Int64
+    gpu_time_ns: Int64
+    gpu_idle_ns: Int64
+
+
+@dataclass(frozen=True)
+class Launches(Columns):
+    """Kernels, or copies and sets, in order of launch."""
+
+    code: Int32  # Row of ``OpKernels``; of copies and sets the code of the launching call's name.
+    api_start_ns: Int64  # Launch.
+    api_duration_ns: Int64
+    duration_ns: Int64
+
+
+@dataclass(frozen=True)
+class OpKernels:
+    """Distinct (op, kernel) pairs; kernels are distinguished by their full names."""
+
+    op: Int32  # Row of ``Ops``.
+    name: Int32  # Code of the short name; equal names have equal codes.
+    uses_tc: Bool  # Whether these launches run Tensor Core instructions.
+    half_precision: Bool  # Whether the kernel's name shows operands of 16 bits or fewer.
+    # Row of the distinct kernel; empty if read from a database.
+    kernel: Int32 = field(default_factory=empty_i32)
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Visible GPUs."""
+
+    device_ids: tuple[int, ...]  # Number of each GPU.
+    names: tuple[str, ...]  # Product names.
+    used: Bool  # Whether any kernel, copy, set or graph ran on it.
+    memory_bytes: tuple[int | None, ...] = ()  # Memory of each GPU; None: unknown. Unit: bytes.
+    # Most of it in use at once; None: unknown. Unit: bytes.
+    memory_used_bytes: tuple[int | None, ...] = ()
+    lost_records: bool = False  # Whether GPUs may have done work that was not recorded.
+
+    def __len__(self) -> int:
+        return len(self.device_ids)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ from aggregator.events.model import (
     UNKNOWN,
     Calls,
     Collectives,
+    Launches,
     Names,
     OpCalls,
     Ops,
+    OpTimes,
     Waits,
     Work,
     WorkKind,
@@ -254,6 +256,18 @@ class EventStore:
         columns = self.integers("op_instances", COLUMNS["op_instances"])
         op, start, end, thread = (column[rows] for column in columns)
         return OpCalls(start, end, thread - 1, op - 1, _row_ids(rows, len(start)))
+
+    def op_times(self) -> OpTimes:
+        """Return all executions of ops with their times."""
+        names = ("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle")
+        op, *times = self.integers("op_instances", names)
+        return OpTimes((op - 1).astype(np.int32), *times)
+
+    def launches(self, table: str, code: str) -> Launches:
+        """Return the launches of a table; ``code`` is the column of what is launched."""
+        names = (code, "api_start", "api_duration", "duration")
+        ids, *times = self.integers(table, names)
+        return Launches((ids - 1).astype(np.int32), *times)
 
     def waits(self, time_ns: tuple[int, int] | None = None) -> Waits:
         """Return recorded waits: all, or those that start from one time up to another."""

@@ -12,16 +12,10 @@ from aggregator.correlate.instances import Instances, Origin
 from aggregator.correlate.ranks import are_ranks
 from aggregator.correlate.work import CorrelatedWork, LaunchedWork
 from aggregator.costs.units import InstanceCosts
+from aggregator.events.model import Devices, Launches, OpKernels, OpTimes
 from aggregator.importing.imported import ImportedProfile, KernelNames, inverse_order, memory_column
 from aggregator.kernels.traits import half_precision_kernels
-from aggregator.metrics.model import (
-    DeviceColumns,
-    InstanceColumns,
-    KernelColumns,
-    MemoryColumns,
-    OpKernelColumns,
-    RollupInput,
-)
+from aggregator.metrics.model import RollupInput
 from aggregator.profile.arrays import (
     Bool,
     Int32,
@@ -122,9 +116,9 @@ def _end_of_profile(profile: Profile) -> int:
 
 def _instance_columns(
     op: Integers, instances: Instances | DomainWork, times: CorrelatedWork | DomainWork
-) -> InstanceColumns:
+) -> OpTimes:
     gpu = times.gpu
-    return InstanceColumns(
+    return OpTimes(
         op=op.astype(np.int32, copy=False),
         start_ns=instances.start_ns,
         end_ns=instances.end_ns,
@@ -135,25 +129,25 @@ def _instance_columns(
     )
 
 
-def _kernel_columns(data: ImportedProfile, positions: Int64, pair_of: Int32) -> KernelColumns:
+def _kernel_columns(data: ImportedProfile, positions: Int64, pair_of: Int32) -> Launches:
     rows = data.kernel_order[positions]
     kernels, launched = data.profile.kernels, data.work.kernels
-    return KernelColumns(
-        op_kernel=pair_of,
+    return Launches(
+        code=pair_of,
         api_start_ns=launched.api_start_ns[rows],
         api_duration_ns=launched.api_duration_ns[rows],
         duration_ns=(kernels.end_ns - kernels.start_ns)[rows],
     )
 
 
-def _memory_columns(data: ImportedProfile, positions: Int64) -> MemoryColumns:
+def _memory_columns(data: ImportedProfile, positions: Int64) -> Launches:
     work, rows = data.work, data.memory_order[positions]
     call = memory_column(work, "call")
     name = np.full(len(call), -1, dtype=np.int64)
     name[call >= 0] = data.profile.api_calls.name[call[call >= 0]]
     length = memory_column(work, "end_ns") - memory_column(work, "start_ns")
-    return MemoryColumns(
-        name=name[rows].astype(np.int32),
+    return Launches(
+        code=name[rows].astype(np.int32),
         api_start_ns=memory_column(work, "api_start_ns")[rows],
         api_duration_ns=memory_column(work, "api_duration_ns")[rows],
         duration_ns=length[rows],
@@ -162,7 +156,7 @@ def _memory_columns(data: ImportedProfile, positions: Int64) -> MemoryColumns:
 
 def _op_kernels(
     profile: Profile, names: KernelNames, positions: Int64, op: Int64
-) -> tuple[Int32, OpKernelColumns]:
+) -> tuple[Int32, OpKernels]:
     """Distinct (op, distinct kernel) pairs, and the row of each kernel in its domain.
 
     ``positions`` are those in order of launch, one domain after another; ``op`` is the kernel's op
@@ -172,7 +166,7 @@ def _op_kernels(
     unique, code = dense_codes(op * width + names.of_kernel[positions])
     kernel = unique % width
     half_names = half_precision_kernels([profile.strings[code] for code in names.long.tolist()])
-    columns = OpKernelColumns(
+    columns = OpKernels(
         op=(unique // width).astype(np.int32),
         name=names.short[kernel].astype(np.int32),
         uses_tc=names.uses_tc[kernel],
@@ -182,11 +176,11 @@ def _op_kernels(
     return code, columns
 
 
-def _device_columns(profile: Profile) -> DeviceColumns:
+def _device_columns(profile: Profile) -> Devices:
     used = np.zeros(len(profile.devices), dtype=bool)
     for work in _kinds(profile):
         used[distinct(work.device)] = True
-    return DeviceColumns(
+    return Devices(
         device_ids=tuple(device.device_id for device in profile.devices),
         names=tuple(device.name for device in profile.devices),
         used=used,

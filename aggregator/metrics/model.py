@@ -9,75 +9,14 @@ from typing import Any
 import numpy as np
 
 from aggregator.costs.units import InstanceCosts
-from aggregator.events.model import Columns, Ops
+from aggregator.events.model import Devices, Launches, OpKernels, Ops, OpTimes
 from aggregator.metrics.iterations import NamedRanges, OpInstancesView
 from aggregator.metrics.phases import PhaseColumns
-from aggregator.profile.arrays import Bool, Int32, Int64, empty_i32
+from aggregator.profile.arrays import Int64
 from aggregator.profile.intervals import Flattened
 
 LEVELS = ("tc", "non_tc", "graph", "memory", "dataloader", "io", "cpu")
 """Parts of wall time in the order of priority; what none covers is ``other``."""
-
-
-@dataclass(frozen=True)
-class InstanceColumns(Columns):
-    """Op instances in order of start. Units: ns."""
-
-    op: Int32
-    start_ns: Int64
-    end_ns: Int64
-    cpu_time_ns: Int64
-    cpu_overhead_ns: Int64
-    gpu_time_ns: Int64
-    gpu_idle_ns: Int64
-
-
-@dataclass(frozen=True)
-class KernelColumns(Columns):
-    """Kernels in order of launch."""
-
-    op_kernel: Int32  # Row of the (op, kernel name) pair.
-    api_start_ns: Int64  # Launch. Unit: ns.
-    api_duration_ns: Int64  # Unit: ns.
-    duration_ns: Int64  # Unit: ns.
-
-
-@dataclass(frozen=True)
-class OpKernelColumns:
-    """Distinct (op, kernel) pairs; kernels are distinguished by their full names."""
-
-    op: Int32  # Row of the op.
-    name: Int32  # Code of the short name; equal names have equal codes.
-    uses_tc: Bool  # Whether these launches run Tensor Core instructions.
-    half_precision: Bool  # Whether the kernel's name shows operands of 16 bits or fewer.
-    # Row of the distinct kernel; empty if read from a database.
-    kernel: Int32 = field(default_factory=empty_i32)
-
-
-@dataclass(frozen=True)
-class MemoryColumns(Columns):
-    """Copies and sets in order of launch."""
-
-    name: Int32  # Code of the launching call's name.
-    api_start_ns: Int64  # Unit: ns.
-    api_duration_ns: Int64  # Unit: ns.
-    duration_ns: Int64  # Unit: ns.
-
-
-@dataclass(frozen=True)
-class DeviceColumns:
-    """Visible GPUs."""
-
-    device_ids: tuple[int, ...]  # Number of each GPU.
-    names: tuple[str, ...]  # Product names.
-    used: Bool  # Whether any kernel, copy, set or graph ran on it.
-    memory_bytes: tuple[int | None, ...] = ()  # Memory of each GPU; None: unknown. Unit: bytes.
-    # Most of it in use at once; None: unknown. Unit: bytes.
-    memory_used_bytes: tuple[int | None, ...] = ()
-    lost_records: bool = False  # Whether GPUs may have done work that was not recorded.
-
-    def __len__(self) -> int:
-        return len(self.device_ids)
 
 
 @dataclass(frozen=True)
@@ -88,11 +27,11 @@ class RollupInput:
     mode: str  # Mode in which ranges were read.
     last_ns: int  # End of the last interval. Unit: ns.
     ops: Ops  # The ops of all domains.
-    instances: InstanceColumns  # Their executions.
-    kernels: KernelColumns  # Kernels.
-    op_kernels: OpKernelColumns  # Distinct (op, kernel) pairs.
-    memory: MemoryColumns  # Copies and sets.
-    devices: DeviceColumns  # GPUs.
+    instances: OpTimes  # Their executions.
+    kernels: Launches  # Kernels.
+    op_kernels: OpKernels  # Distinct (op, kernel) pairs.
+    memory: Launches  # Copies and sets.
+    devices: Devices  # GPUs.
     # Per device, cumulative unions of busy time per ``LEVELS``: each holds those before.
     busy: tuple[tuple[Flattened, ...], ...]
     # Per device, when kernels computed and when they moved data between GPUs.

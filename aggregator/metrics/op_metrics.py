@@ -35,7 +35,7 @@ def compute_op_metrics(data: RollupInput, window: Window) -> OpMetrics:
     rows = window.rows(data.instances.start_ns)
     instances = Groups(data.instances.op[rows])
     kernel_rows = window.rows(data.kernels.api_start_ns)
-    pair = data.kernels.op_kernel[kernel_rows]
+    pair = data.kernels.code[kernel_rows]
     kernels = Groups(data.op_kernels.op[pair])
     duration = data.kernels.duration_ns[kernel_rows]
     uses_tc = data.op_kernels.uses_tc[pair]
@@ -73,7 +73,7 @@ def compute_kernel_metrics(data: RollupInput, window: Window) -> dict[str, Int64
         Columns ``op_kernel, calls, gpu_time_{sum,min,max}, api_time_{sum,min,max}``. Unit: ns.
     """
     rows = window.rows(data.kernels.api_start_ns)
-    pairs = Groups(data.kernels.op_kernel[rows])
+    pairs = Groups(data.kernels.code[rows])
     return {
         "op_kernel": pairs.groups,
         "calls": pairs.counts,

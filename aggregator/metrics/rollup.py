@@ -124,7 +124,7 @@ def compute_iteration_times(data: RollupInput, window: Window) -> IterationTimes
     parts["other"] = iterations.length_ns - added.sum(axis=0)
     communication, exposed = _communication(data, edges, num_devices)
     bounds = window.row_bounds(data.kernels.api_start_ns)
-    uses_tc = np.concatenate([[0], np.cumsum(data.op_kernels.uses_tc[data.kernels.op_kernel])])
+    uses_tc = np.concatenate([[0], np.cumsum(data.op_kernels.uses_tc[data.kernels.code])])
     return IterationTimes(
         parts=parts,
         kernels=np.diff(bounds),
@@ -219,7 +219,7 @@ def _op_totals(data: RollupInput, ops: OpMetrics) -> dict[str, int | float]:
 def _kernel_totals(data: RollupInput, window: Window) -> dict[str, int | float]:
     """Return the sums over launches; counts are distinct names, as in DLProf's summary."""
     rows = window.rows(data.kernels.api_start_ns)
-    pair = data.kernels.op_kernel[rows]
+    pair = data.kernels.code[rows]
     uses_tc = data.op_kernels.uses_tc[pair]
     kernels = (
         data.kernels.duration_ns[rows],
@@ -230,7 +230,7 @@ def _kernel_totals(data: RollupInput, window: Window) -> dict[str, int | float]:
     memory = (
         data.memory.duration_ns[memory_rows],
         data.memory.api_duration_ns[memory_rows],
-        data.memory.name[memory_rows],
+        data.memory.code[memory_rows],
     )
     parts = {
         "tc": _totals(*(column[uses_tc] for column in kernels)),

@@ -52,7 +52,7 @@ def detect_amp(evidence: Evidence) -> Issue | None:
     """
     data, ops = evidence.data, evidence.ops
     rows = evidence.window.rows(data.kernels.api_start_ns)
-    pairs = np.unique(data.kernels.op_kernel[rows])
+    pairs = np.unique(data.kernels.code[rows])
     eligible = ops.op[data.ops.eligible[ops.op]]
     # Whether an op without kernels (in a CUDA graph recorded as a whole) used them is unknown;
     # DLProf counted such ops where there was no kernel at all.

@@ -48,7 +48,7 @@ def _kernels(data: ImportedProfile, number: int, domain: DomainWork, first: int)
     position = rank[domain.kernels.row]
     order = np.lexsort((position, domain.kernels.by_time))
     by_time = domain.kernels.by_time[order]
-    pairs = data.rollups[number + 1].kernels.op_kernel
+    pairs = data.rollups[number + 1].kernels.code
     own_pairs: list[int | None] = [int(pair) + 1 for pair in pairs]
     own_pairs += [None] * (len(order) - len(own_pairs))
     return Table(

@@ -67,7 +67,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     )
     yield _marks(data)
     yield _annotations(data)
-    codes = np.union1d(profile.api_calls.name, data.rollup.memory.name)
+    codes = np.union1d(profile.api_calls.name, data.rollup.memory.code)
     codes = codes[codes >= 0].astype(np.int64)
     api_names = [profile.strings[code] for code in codes.tolist()]
     yield Table("api_names", {"id": codes + 1, "name": api_names})
@@ -267,7 +267,7 @@ def _memory_ops(data: ImportedProfile) -> Table:
             "id": np.arange(1, len(order) + 1),
             "op": data.ops.op_of_instance[instance] + 1,
             "is_copy": is_copy[order],
-            "name": memory.name.astype(np.int64) + 1,
+            "name": memory.code.astype(np.int64) + 1,
             "copy_kind": memory_column(work, "copy_kind")[order],
             "bytes": memory_column(work, "num_bytes")[order],
             "host_kind": memory_column(work, "host_kind")[order],
@@ -322,7 +322,7 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
     )
     pairs = data.rollup.op_kernels
     last_launch = np.zeros(len(pairs.op), dtype=np.int64)
-    last_launch[data.rollup.kernels.op_kernel] = np.arange(len(data.kernel_order))
+    last_launch[data.rollup.kernels.code] = np.arange(len(data.kernel_order))
     # DLProf counts by short name, and names the last kernel for all of them.
     first, same = row_codes(pairs.op, pairs.name, pairs.uses_tc)
     last_of_name = np.zeros(len(first), dtype=np.int64)
@@ -350,7 +350,7 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
             "kernels",
             {
                 "id": np.arange(rows.start + 1, rows.stop + 1),
-                "op_kernel": columns.op_kernel[rows] + 1,
+                "op_kernel": columns.code[rows] + 1,
                 "instance": data.work.kernels.instance[row] + 1,
                 "name": names.of_kernel[rows] + 1,
                 "api_start": columns.api_start_ns[rows],

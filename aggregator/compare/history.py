@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.change_points import (
@@ -23,6 +24,7 @@ from aggregator.compare.summary import SUFFIX, is_summary
 from aggregator.dldb.stored import require_aggregable
 from aggregator.errors import DlprofError, ProfileError, UsageError
 from aggregator.metrics.ownership import CLASSES
+from aggregator.system.replies import doc
 from aggregator.texts import say
 
 MOST_DATABASES: Final = 2000
@@ -39,47 +41,53 @@ _LEAST_MAGNITUDE: Final = 0.01
 """Smaller changes of an op are not reported: there are hundreds of them."""
 
 
-@dataclass(frozen=True)
-class HistoryCapture:
-    """One database of the history."""
+class HistoryCapture(Struct, kw_only=True, frozen=True):
+    """One profile of a history."""
 
-    name: str
-    started_at: str | None  # UTC; None: the profile holds no date, and the file's date orders it.
+    name: Annotated[str, doc("Id of the profile.")]
+    started_at: Annotated[str | None, doc("UTC; null: the profile holds no date.")]
     aggregation: int
     iterations: int
     gpu: str
-    step_ns: float  # Mean step as profiled. Unit: ns.
-    unprofiled_ns: int | None = None  # Median step without profiling; None: unknown. Unit: ns.
-    basis: str = "profiled"  # bare or given: where that is from; else profiled.
-    has_steps: bool = True  # False: no loop was found, or its version knew iterations only.
+    step_ns: Annotated[float, doc("Mean step as profiled.")]
+    unprofiled_ns: Annotated[int | None, doc("Median step without profiling; null: unknown.")]
+    basis: Annotated[str, doc("bare or given: the step without profiling is known; or profiled.")]
+    has_steps: Annotated[bool, doc("False: iterations instead of steps.")]
 
 
-@dataclass(frozen=True)
-class Trend:
-    """Mean time per step in every capture, in their order."""
+class HistoryChange(Struct, kw_only=True):
+    """Where a trend changed."""
 
-    kind: str  # step, unprofiled, class or op.
+    index: Annotated[int, doc("First capture after the change.")]
+    capture: str
+    before_ns: int
+    after_ns: int
+    p_value: float
+
+
+class HistoryTrend(Struct, kw_only=True):
+    """Mean time per step in every capture."""
+
+    kind: Annotated[str, doc("step, unprofiled, class or op.")]
     name: str
-    direction: str  # Of an op; else empty.
-    values_ns: tuple[float, ...]  # Unit: ns.
-    change_points: tuple[ChangePoint, ...]
+    direction: str
+    values_ns: list[int]
+    change_points: list[HistoryChange]
 
 
-@dataclass(frozen=True)
-class Skipped:
-    """A file that cannot be part of the history."""
+class HistorySkipped(Struct, frozen=True):
+    """A profile that cannot be part of the history."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True)
-class History:
-    """Captures by date, and the trends: the step, the classes, then the ops by their time."""
+class History(Struct):
+    """Profiles by date, and their trends: the step, the classes, then the ops by their time."""
 
-    captures: tuple[HistoryCapture, ...]
-    trends: tuple[Trend, ...]
-    skipped: tuple[Skipped, ...] = ()
+    captures: list[HistoryCapture]
+    trends: list[HistoryTrend]
+    skipped: list[HistorySkipped]
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class HistoryEntry:
     ops_ns: Mapping[tuple[str, str], float]  # By name and direction.
 
 
-ReadEntry: TypeAlias = Callable[[str, Path], "HistoryEntry | Skipped"]
+ReadEntry: TypeAlias = Callable[[str, Path], "HistoryEntry | HistorySkipped"]
 
 
 def databases_of(folder: Path) -> list[Path]:
@@ -121,14 +129,14 @@ def databases_of(folder: Path) -> list[Path]:
     return found
 
 
-def read_entry(name: str, path: Path) -> HistoryEntry | Skipped:
+def read_entry(name: str, path: Path) -> HistoryEntry | HistorySkipped:
     """Read a database or a summary, which is shown by a name."""
     try:
         if not is_summary(path):
             require_aggregable(path)
         data = read_source(Source(name, path), path)
     except DlprofError as error:
-        return Skipped(name, error.message)
+        return HistorySkipped(name, error.message)
     started_ns, started_at = data.started_ns, None
     if started_ns is not None:
         started_at = datetime.fromtimestamp(started_ns / 1e9, tz=UTC).isoformat(timespec="seconds")
@@ -181,7 +189,7 @@ def read_history(files: Sequence[tuple[str, Path]], read: ReadEntry = read_entry
         found = list(pool.map(read, *zip(*files, strict=True))) if files else []
     entries = [entry for entry in found if isinstance(entry, HistoryEntry)]
     entries.sort(key=lambda item: (item.order_ns, item.capture.name))
-    skipped = tuple(entry for entry in found if isinstance(entry, Skipped))
+    skipped = [entry for entry in found if isinstance(entry, HistorySkipped)]
     if not entries:
         raise ProfileError(
             say(
@@ -190,60 +198,44 @@ def read_history(files: Sequence[tuple[str, Path]], read: ReadEntry = read_entry
             ),
             hint=skipped[0].reason if skipped else say("Import profiles with dlprof first."),
         )
-    captures = tuple(entry.capture for entry in entries)
-    return History(captures, tuple(_trends(entries)), skipped)
+    return History([entry.capture for entry in entries], list(_trends(entries)), skipped)
 
 
-def to_document(history: History) -> dict[str, Any]:
-    """The history as plain data, as the command and the REST API give it."""
-    return {
-        "captures": [vars(capture) for capture in history.captures],
-        "trends": [
-            {
-                "kind": trend.kind,
-                "name": trend.name,
-                "direction": trend.direction,
-                "values_ns": [round(value) for value in trend.values_ns],
-                "change_points": [
-                    {
-                        "index": point.index,
-                        "capture": history.captures[point.index].name,
-                        "before_ns": round(point.before),
-                        "after_ns": round(point.after),
-                        "p_value": point.p_value,
-                    }
-                    for point in trend.change_points
-                ],
-            }
-            for trend in history.trends
-        ],
-        "skipped": [vars(file) for file in history.skipped],
-    }
+def _trends(entries: Sequence[HistoryEntry]) -> Iterator[HistoryTrend]:
+    names = [entry.capture.name for entry in entries]
 
+    def trend(
+        kind: str, name: str, direction: str, values: list[float], changes: list[ChangePoint]
+    ) -> HistoryTrend:
+        return HistoryTrend(
+            kind=kind,
+            name=name,
+            direction=direction,
+            values_ns=[round(value) for value in values],
+            change_points=[
+                HistoryChange(
+                    index=point.index,
+                    capture=names[point.index],
+                    before_ns=round(point.before),
+                    after_ns=round(point.after),
+                    p_value=point.p_value,
+                )
+                for point in changes
+            ],
+        )
 
-def _trends(entries: Sequence[HistoryEntry]) -> Iterator[Trend]:
     steps = [entry.capture.step_ns for entry in entries]
-    yield _trend("step", "step", "", steps, _changes)
+    yield trend("step", "step", "", steps, _changes(steps))
     unprofiled = [row.capture.unprofiled_ns for row in entries]
     known = [float(value) for value in unprofiled if value is not None]
     if len(known) == len(entries):
-        yield _trend("unprofiled", "step without profiling", "", known, _changes)
+        yield trend("unprofiled", "step without profiling", "", known, _changes(known))
     for kind, name in enumerate(CLASSES):
         values = [entry.classes_ns[kind] for entry in entries]
         if any(values):
-            yield _trend("class", name, "", values, _changes)
+            yield trend("class", name, "", values, _changes(values))
     for (name, direction), values in _times_of_ops(entries, steps):
-        yield _trend("op", name, direction, values, _changes_of_op)
-
-
-def _trend(
-    kind: str,
-    name: str,
-    direction: str,
-    values: list[float],
-    find: Callable[[list[float]], list[ChangePoint]],
-) -> Trend:
-    return Trend(kind, name, direction, tuple(values), tuple(find(values)))
+        yield trend("op", name, direction, values, _changes_of_op(values))
 
 
 def _changes(values: list[float]) -> list[ChangePoint]:

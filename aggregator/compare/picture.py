@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from aggregator.compare.document import CompareModule
 from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.result import Comparison, Row, Samples
 
@@ -79,17 +79,17 @@ def module_tree(comparison: Comparison) -> Module:
     return root
 
 
-def module_sums(comparison: Comparison) -> list[dict[str, Any]]:
+def module_sums(comparison: Comparison) -> list[CompareModule]:
     """Path and times of the modules that are wide enough to be drawn, the whole step first."""
     root = module_tree(comparison)
     least_ns = root.weight_ns * Fraction(_LEAST_WIDTH) / WIDTH
-    found: list[dict[str, Any]] = []
+    found: list[CompareModule] = []
 
     def add(module: Module, path: str, depth: int) -> None:
         if module.weight_ns < least_ns or depth > _DEPTH:
             return
-        times = {"base_ns": float(module.base_ns), "new_ns": float(module.new_ns)}
-        found.append({"path": path, **times})
+        base_ns, new_ns = float(module.base_ns), float(module.new_ns)
+        found.append(CompareModule(path=path, base_ns=base_ns, new_ns=new_ns))
         for part in module.parts.values():
             add(part, f"{path}{part.name}/", depth + 1)
 

@@ -8,10 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from aggregator.compare.change_points import ChangePoint
-from aggregator.compare.history import History, Trend, databases_of, read_history, to_document
+from aggregator.compare.history import (
+    History,
+    HistoryChange,
+    HistoryTrend,
+    databases_of,
+    read_history,
+)
 from aggregator.compare.text import MEAN_STEP
 from aggregator.system.plain_text import escape_control_characters
+from aggregator.system.replies import to_plain
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -31,7 +37,7 @@ def run_history(words: Sequence[str]) -> int:
     files = [(str(path.relative_to(folder)), path) for path in databases_of(folder)]
     history = read_history(files)
     if options.format == "json":
-        print(json.dumps(to_document(history), indent=2))
+        print(json.dumps(to_plain(history), indent=2))
     else:
         print(escape_control_characters(_text(history, options.ops)), end="")
     return EXIT_DONE
@@ -77,27 +83,28 @@ def _text(history: History, most_ops: int) -> str:
     shown_trends = [line for line in history.trends if line.kind != "op"] + ops[: max(most_ops, 0)]
     lines += ["", f"{'first ms':>10} {'last ms':>10}  trend"]
     for trend in shown_trends:
-        lines += _trend(history, trend)
+        lines += _trend(trend)
     if len(ops) > most_ops:
         lines.append(f"{len(ops) - max(most_ops, 0)} other ops: --ops={len(ops)}, or --format=json")
     lines += [f"Skipped {file.name}: {file.reason}" for file in history.skipped]
     return "\n".join(lines) + "\n"
 
 
-def _trend(history: History, trend: Trend) -> list[str]:
+def _trend(trend: HistoryTrend) -> list[str]:
     name = MEAN_STEP if trend.kind == "step" else trend.name
     name = name if len(name) <= _NAME else f"...{name[3 - _NAME :]}"
     direction = f" ({trend.direction})" if trend.direction else ""
     first, last = trend.values_ns[0] / 1e6, trend.values_ns[-1] / 1e6
     line = f"{first:10.3f} {last:10.3f}  {_bars(trend.values_ns)}  {name}{direction}"
-    return [line, *(_change(history, point) for point in trend.change_points)]
+    return [line, *(_change(point) for point in trend.change_points)]
 
 
-def _change(history: History, point: ChangePoint) -> str:
-    capture = history.captures[point.index].name
-    before, after = point.before / 1e6, point.after / 1e6
+def _change(point: HistoryChange) -> str:
+    before, after = point.before_ns / 1e6, point.after_ns / 1e6
     share = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
-    return f"{'':23}changed at {point.index}, {capture}: {before:.3f} -> {after:.3f} ms{share}"
+    return (
+        f"{'':23}changed at {point.index}, {point.capture}: {before:.3f} -> {after:.3f} ms{share}"
+    )
 
 
 def _bars(values: Sequence[float]) -> str:

@@ -8,18 +8,34 @@ from pathlib import Path
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
+from msgspec import to_builtins
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.answers.figures import Figure, check_figure
 from aggregator.answers.gpu_memory import MemoryDifferences, read_memory_difference
 from aggregator.answers.registry import choice
-from aggregator.compare.document import to_document
-from aggregator.compare.exact import rounded_pairs
+from aggregator.compare.document import (
+    CompareModules,
+    CompareOp,
+    ComparisonSummary,
+    NumberedCompareRow,
+    RowSamples,
+    describe_fully,
+    numbered_rows,
+    ops_of,
+    summarize,
+)
+from aggregator.compare.document import Comparison as ComparisonReply
 from aggregator.compare.facts import program_of
 from aggregator.compare.figures import FIGURES, draw
-from aggregator.compare.history import HistoryEntry, Skipped, read_entry, read_history
-from aggregator.compare.history import to_document as history_document
+from aggregator.compare.history import (
+    History,
+    HistoryEntry,
+    HistorySkipped,
+    read_entry,
+    read_history,
+)
 from aggregator.compare.picture import module_sums
 from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
@@ -33,19 +49,9 @@ from aggregator.tables.connection import opened
 from aggregator.tables.declared.owners import COMPARE_OPS, COMPARE_ROWS
 from aggregator.tables.in_memory_table import query_records
 from aggregator.tables.plotly import Theme
-from aggregator.tables.request import parse_list_query
+from aggregator.tables.request import ListQuery, parse_list_query
+from aggregator.tables.spec import TableSpec
 from aggregator.texts import say
-from viewer.api.replies.comparisons import (
-    CompareModules,
-    CompareOp,
-    ComparisonSummary,
-    History,
-    NumberedCompareRow,
-    RowSamples,
-)
-from viewer.api.replies.comparisons import (
-    Comparison as ComparisonReply,
-)
 from viewer.api.schema import ResourceView, list_parameters, page_of, query, reply
 from viewer.api.scope import environment, open_profile, registry
 from viewer.api.structs import reference
@@ -56,7 +62,6 @@ MOST_CAPTURES = 20
 MOST_PROFILES = 200
 """Profiles of a history: each takes up to a second when it is read first."""
 _TIMES = ("base_ns", "new_ns", "difference_ns")
-_SHOWN_TIMES = ("shown_base_us", "shown_new_us")
 _SIDES = (
     query("base", "Captures of the base: PROFILE or PROFILE@AGGREGATION, with commas between."),
     query("new", "Captures of the new side, likewise."),
@@ -71,7 +76,7 @@ class CompareView(ResourceView):
     @extend_schema(parameters=list(_SIDES), responses=reply(ComparisonReply))
     def get(self, request: Request) -> Response:
         """The whole comparison, as ``dlprof compare --format=json`` writes it."""
-        return Response(to_document(_comparison(request)))
+        return Response(describe_fully(_comparison(request)))
 
 
 class CompareSummaryView(ResourceView):
@@ -82,8 +87,7 @@ class CompareSummaryView(ResourceView):
     @extend_schema(parameters=list(_SIDES), responses=reply(ComparisonSummary))
     def get(self, request: Request) -> Response:
         """Both sides, the difference with its doubt, classes, causes and set-up."""
-        found = to_document(_comparison(request))
-        return Response({**found, "rows": len(found["rows"])})
+        return Response(summarize(_comparison(request)))
 
 
 class CompareRowsView(ResourceView):
@@ -98,12 +102,7 @@ class CompareRowsView(ResourceView):
     def get(self, request: Request) -> Response:
         """Rows that pass the filters, in order; by default the largest difference first."""
         query = parse_list_query(COMPARE_ROWS, request.query_params.dict(), besides=("base", "new"))
-        rows = _numbered_rows(_comparison(request))
-        records = [
-            {**row, "id": row["row"], **{name: float(row[name]) for name in _TIMES}} for row in rows
-        ]
-        count, ids = query_records(COMPARE_ROWS, query, records)
-        return Response(list_reply(query, count, [rows[int(row_id)] for row_id in ids]))
+        return _page(COMPARE_ROWS, query, numbered_rows(_comparison(request)))
 
 
 class CompareOpsView(ResourceView):
@@ -118,63 +117,18 @@ class CompareOpsView(ResourceView):
     def get(self, request: Request) -> Response:
         """Ops that pass the filters, in order; by default the largest difference first."""
         query = parse_list_query(COMPARE_OPS, request.query_params.dict(), besides=("base", "new"))
-        ops = _ops(_numbered_rows(_comparison(request)))
-        records = [
-            {
-                **{name: op[name] for name in ("row", *_NAMES, "difference_ns", "verdict")},
-                "id": op["row"],
-                "base_ns": op["base_ns"],
-                "new_ns": op["new_ns"],
-            }
-            for op in ops
-        ]
-        count, ids = query_records(COMPARE_OPS, query, records)
-        return Response(list_reply(query, count, [ops[int(row_id)] for row_id in ids]))
+        return _page(COMPARE_OPS, query, ops_of(numbered_rows(_comparison(request))))
 
 
-_NAMES = ("path", "module", "op", "op_type", "direction")
-
-
-def _numbered_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the rows with their numbers and with times as they are shown."""
-    shown = rounded_pairs([(row.base_ns, row.new_ns) for row in comparison.rows])
-    return [
-        {
-            **row,
-            "row": number,
-            "path": f"/{'/'.join(comparison.rows[number].path)}/",
-            "shown_base_us": shown[number][0],
-            "shown_new_us": shown[number][1],
-        }
-        for number, row in enumerate(to_document(comparison)["rows"])
+def _page(
+    spec: TableSpec, query: ListQuery, rows: Sequence[NumberedCompareRow | CompareOp]
+) -> Response:
+    plain = [to_builtins(row) for row in rows]
+    records = [
+        {**row, "id": row["row"], **{name: float(row[name]) for name in _TIMES}} for row in plain
     ]
-
-
-def _verdict(parts: Sequence[dict[str, Any]]) -> str:
-    """Return the verdict of the largest part that changes as all of them together do."""
-    total = sum(float(part["difference_ns"]) for part in parts)
-    fitting = (part for part in parts if float(part["difference_ns"]) * total > 0)
-    return str(next(fitting, parts[0])["verdict"])
-
-
-def _ops(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join the rows of each op; what no op owns stays as it is."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in _NAMES)
-        groups.setdefault(key if row["op"] else (*key, row["row"]), []).append(row)
-    ops = [
-        {
-            **{name: parts[0][name] for name in _NAMES},
-            "verdict": _verdict(parts),
-            **{name: sum(float(part[name]) for part in parts) for name in _TIMES},
-            **{name: sum(part[name] for part in parts) for name in _SHOWN_TIMES},
-            "parts": parts,
-        }
-        for parts in groups.values()
-    ]
-    ops.sort(key=lambda op: -abs(op["difference_ns"]))
-    return [{**op, "row": number} for number, op in enumerate(ops)]
+    count, ids = query_records(spec, query, records)
+    return Response(list_reply(query, count, [plain[int(row_id)] for row_id in ids]))
 
 
 class CompareModulesView(ResourceView):
@@ -185,7 +139,7 @@ class CompareModulesView(ResourceView):
     @extend_schema(parameters=list(_SIDES), responses=reply(CompareModules))
     def get(self, request: Request) -> Response:
         """Sums of the rows below each path; those too small to be drawn are left out."""
-        return Response({"modules": module_sums(_comparison(request))})
+        return Response(CompareModules(modules=module_sums(_comparison(request))))
 
 
 class CompareFigureView(ResourceView):
@@ -247,10 +201,10 @@ class CompareRowView(ResourceView):
         comparison = _comparison(request)
         row = comparison.rows[_row(request, comparison)]
         return Response(
-            {
-                "base_ns": [part.tolist() for part in row.base_samples],
-                "new_ns": [part.tolist() for part in row.new_samples],
-            }
+            RowSamples(
+                base_ns=[part.tolist() for part in row.base_samples],
+                new_ns=[part.tolist() for part in row.new_samples],
+            )
         )
 
 
@@ -272,8 +226,8 @@ class HistoryView(ResourceView):
     )
     def get(self, request: Request) -> Response:
         """Step, classes and ops of each profile, by date, and where they changed."""
-        history = read_history([(item.id, item.path) for item in _chosen(request)], _read_entry)
-        return Response(history_document(history))
+        files = [(item.id, item.path) for item in _chosen(request)]
+        return Response(read_history(files, _read_entry))
 
 
 def _chosen(request: Request) -> Sequence[ServedProfile]:
@@ -331,7 +285,7 @@ def _described(served: ServedProfile) -> dict[str, Any]:
     return describe(served, time_limit_s=environment().query_timeout_s)
 
 
-def _read_entry(name: str, path: Path) -> HistoryEntry | Skipped:
+def _read_entry(name: str, path: Path) -> HistoryEntry | HistorySkipped:
     """Read a database once while it stays as it is; one that went meanwhile is skipped."""
     try:
         state = path.stat()
@@ -341,7 +295,7 @@ def _read_entry(name: str, path: Path) -> HistoryEntry | Skipped:
 
 
 @functools.lru_cache(maxsize=2 * MOST_PROFILES)
-def _known_entry(name: str, path: Path, _: tuple[int, ...]) -> HistoryEntry | Skipped:
+def _known_entry(name: str, path: Path, _: tuple[int, ...]) -> HistoryEntry | HistorySkipped:
     return read_entry(name, path)
 
 

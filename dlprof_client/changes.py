@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
+
 from aggregator.compare.document import to_document
 from aggregator.compare.figures import FIGURES, draw
 from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
 from aggregator.dldb.memory_reader import compare_recordings, read_devices
 from aggregator.errors import InvalidValueError
-from aggregator.metrics.memory.difference import to_document as to_memory_document
 from aggregator.system.progress import NullProgress
 from dlprof_client.cells import table_html
 
@@ -65,9 +66,7 @@ def compare_memory(base: str | Path, new: str | Path) -> pd.DataFrame:
     """
     found = compare_recordings(read_devices(Path(base)), read_devices(Path(new)))
     rows = [
-        {"device": part.device, **row}
-        for part in found
-        for row in to_memory_document(part)["owners"]
+        {"device": part.device, **structs.asdict(row)} for part in found for row in part.owners
     ]
     columns = ["device", "kind", "owner", "base_bytes", "new_bytes", "difference_bytes"]
     return pd.DataFrame(rows, columns=columns)

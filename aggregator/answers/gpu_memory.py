@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from aggregator.dldb.memory_reader import compare_recordings, read_overviews, read_recordings
 from aggregator.errors import InvalidValueError
-from aggregator.metrics.memory.difference import PeakDifference, to_document
+from aggregator.metrics.memory.difference import MemoryDifference
 from aggregator.metrics.memory.overview import (
     PIXELS,
+    CurvePoints,
     Moment,
+    MomentOfRecording,
     Overview,
     OwnerAt,
     Shown,
     Totals,
+    TotalsOfRecording,
     curve,
     live_blocks_at,
     narrower,
@@ -42,22 +45,6 @@ NOT_RECORDED = say(
 )
 
 
-class MemoryKind(Struct):
-    """Bytes of one kind."""
-
-    kind: Annotated[
-        str,
-        doc("parameter, gradient, optimizer state, activation, temporary, workspace or unknown."),
-    ]
-    bytes: int
-
-
-class MemoryKindAtPeak(MemoryKind):
-    """Bytes of one kind at the peak."""
-
-    evidence: Annotated[str, doc("Why most of them have that kind; empty: unknown.")]
-
-
 class MemoryStep(Struct):
     """The peak of one step."""
 
@@ -69,38 +56,11 @@ class MemoryStep(Struct):
     ]
 
 
-class MemoryLeak(Struct):
-    """What each step allocates and no later one releases."""
-
-    name: Annotated[str, doc("Module and op.")]
-    bytes: Annotated[int, doc("All of it at the end.")]
-    steps: Annotated[int, doc("Number of steps that added to it.")]
-
-
-class MemoryRecording(Struct):
+class MemoryRecording(Totals, kw_only=True):
     """The memory of one GPU over a recording."""
 
     recording: Annotated[int, doc("Number of the recording, from 1.")]
-    device: Annotated[int, doc("Number of the GPU, as the recorded process counts.")]
-    recorded_by: Annotated[str, doc("snapshot, kineto or nsys.")]
-    source_file: str
-    axis: Annotated[str, doc("time_ns: time since the first event; event: number of the event.")]
-    stop: Annotated[int, doc("Place of the last event on the axis.")]
-    num_events: int
-    num_allocations: int
-    peak_allocated_bytes: int
-    peak_event: Annotated[int, doc("First event after which that was; -1: before all.")]
-    peak_reserved_bytes: int
-    end_allocated_bytes: int
-    end_active_bytes: int
-    end_reserved_bytes: int
-    unnamed_bytes_at_peak: Annotated[int, doc("Without a kind, or without module and op.")]
-    free_bytes: Annotated[int | None, doc("In the allocator's cache at the end.")]
-    largest_free_bytes: Annotated[int | None, doc("Largest block of them.")]
-    kinds: Annotated[list[MemoryKindAtPeak], doc("At the peak, the largest first.")]
-    num_steps: int
     steps: Annotated[list[MemoryStep], doc("The first 1,000 of them.")]
-    leaks: list[MemoryLeak]
 
 
 class Memory(Struct):
@@ -110,72 +70,27 @@ class Memory(Struct):
     unknown: Unknown
 
 
-class MemoryCurveKind(Struct):
-    """Bytes of one kind over time."""
-
-    kind: str
-    bytes: list[int]
-
-
-class MemoryCurve(Struct):
+class MemoryCurve(CurvePoints, kw_only=True):
     """What is counted after some events: columns of one length."""
 
     recording: int
     low: int
     high: int
-    event: list[int]
-    at: Annotated[list[int], doc("Place on the axis.")]
-    allocated_bytes: list[int]
-    active_bytes: list[int]
-    reserved_bytes: list[int]
-    kinds: Annotated[list[MemoryCurveKind], doc("They add up to what is allocated.")]
 
 
-class MemoryOwner(MemoryKindAtPeak):
+class MemoryOwner(OwnerAt, kw_only=True):
     """Living allocations of one module, op and kind."""
 
-    module: Annotated[str, doc("Path of the module; empty: unknown.")]
-    op: Annotated[str, doc("Op, or line of the program; empty: unknown.")]
     op_path: Annotated[str | None, doc("Part of the names of the module's ops.")]
-    allocations: int
-    stack: Annotated[list[str], doc("Call stack of a largest one, innermost first.")]
 
 
-class MemoryAlive(Struct):
+class MemoryAlive(Moment, kw_only=True):
     """What lives after an event."""
 
     recording: int
-    event: int
-    at: Annotated[int | None, doc("Place on the axis; null: before all events.")]
     profile_ns: Annotated[int | None, doc("Time on the profile's clock.")]
     iteration_index: Annotated[int | None, doc("Iteration of the profile then.")]
-    allocated_bytes: int
-    active_bytes: int | None
-    reserved_bytes: int
-    kinds: list[MemoryKind]
-    num_owners: int
     owners: Annotated[list[MemoryOwner], doc("The 100 largest.")]
-
-
-class MemoryDifferencePart(Struct):
-    """What one kind, or one owner, holds at both peaks."""
-
-    kind: str
-    owner: Annotated[str, doc("Module and op; empty: all of the kind.")]
-    base_bytes: int
-    new_bytes: int
-    difference_bytes: int
-
-
-class MemoryDifference(Struct):
-    """The peaks of one GPU in two recordings."""
-
-    device: int
-    base_peak_allocated_bytes: int
-    new_peak_allocated_bytes: int
-    difference_bytes: int
-    kinds: Annotated[list[MemoryDifferencePart], doc("The largest difference first.")]
-    owners: Annotated[list[MemoryDifferencePart], doc("The largest difference first.")]
 
 
 class MemoryDifferences(Struct):
@@ -203,7 +118,7 @@ def read_memory_summary(data: AggregationData) -> Memory:
     """
     stored = _stored(data)
     if stored:
-        known = [(recording["totals"], recording["clock_offset_ns"]) for recording in stored]
+        known = [(recording.totals, recording.clock_offset_ns) for recording in stored]
     else:
         known = [(totals(run), run.recording.clock_offset_ns) for run in _recordings(data.database)]
     return Memory(
@@ -216,21 +131,18 @@ def read_memory_summary(data: AggregationData) -> Memory:
 
 
 def _summary(
-    data: AggregationData, number: int, found: Totals, offset_ns: int | None
+    data: AggregationData, number: int, found: TotalsOfRecording, offset_ns: int | None
 ) -> MemoryRecording:
     steps = [
         MemoryStep(
-            step=step["step"],
-            event=step["event"],
-            allocated_bytes=step["allocated_bytes"],
-            iteration_index=_iteration(data, _profile_ns(step["time_ns"], offset_ns)),
+            step=step.step,
+            event=step.event,
+            allocated_bytes=step.allocated_bytes,
+            iteration_index=_iteration(data, _profile_ns(step.time_ns, offset_ns)),
         )
-        for step in found["steps"]
+        for step in found.steps
     ]
-    kinds = [MemoryKindAtPeak(**kind) for kind in found["kinds"]]
-    leaks = [MemoryLeak(**leak) for leak in found["leaks"]]
-    totals_shown: dict[str, Any] = {**found, "kinds": kinds, "steps": steps, "leaks": leaks}
-    return MemoryRecording(recording=number, **totals_shown)
+    return MemoryRecording(**structs.asdict(found) | {"recording": number, "steps": steps})
 
 
 def read_memory_curve(
@@ -258,13 +170,11 @@ def read_memory_curve(
         )
     stored = _stored(data)
     whole = _numbered(stored, recording) if stored else None
-    if whole and (low, high) == (0, max(whole["totals"]["stop"], 1)) and PIXELS % pixels == 0:
-        points = narrower(whole["curve"], high, pixels)
+    if whole and (low, high) == (0, max(whole.totals.stop, 1)) and PIXELS % pixels == 0:
+        points = narrower(whole.curve, high, pixels)
     else:
         points = curve(_numbered(_recordings(data.database), recording), low, high, pixels)
-    kinds = [MemoryCurveKind(**kind) for kind in points["kinds"]]
-    columns: dict[str, Any] = {**points, "kinds": kinds}
-    return MemoryCurve(recording=recording, low=low, high=high, **columns)
+    return MemoryCurve(recording=recording, low=low, high=high, **structs.asdict(points))
 
 
 def read_memory_alive(
@@ -280,28 +190,19 @@ def read_memory_alive(
         DatabaseError: The database is damaged.
     """
     found, offset_ns = _moment(data, recording, event)
-    profile_ns = _profile_ns(found["time_ns"], offset_ns)
-    return MemoryAlive(
-        recording=recording,
-        event=found["event"],
-        at=found["at"],
-        profile_ns=profile_ns,
-        iteration_index=_iteration(data, profile_ns),
-        allocated_bytes=found["allocated_bytes"],
-        active_bytes=found["active_bytes"],
-        reserved_bytes=found["reserved_bytes"],
-        kinds=[MemoryKind(**kind) for kind in found["kinds"]],
-        num_owners=found["num_owners"],
-        owners=_owners(data, found["owners"]),
-    )
+    fields = structs.asdict(found)
+    profile_ns = _profile_ns(fields.pop("time_ns"), offset_ns)
+    more = {"recording": recording, "owners": _owners(data, found.owners)}
+    iteration = _iteration(data, profile_ns)
+    return MemoryAlive(**fields | more, profile_ns=profile_ns, iteration_index=iteration)
 
 
-def _moment(data: AggregationData, number: int, event: int) -> tuple[Moment, int | None]:
+def _moment(data: AggregationData, number: int, event: int) -> tuple[MomentOfRecording, int | None]:
     """Return what lives after an event, and the offset of the recording's clock."""
     stored = _stored(data)
     known = _numbered(stored, number) if stored else None
-    if known and event == known["peak"]["event"]:
-        return known["peak"], known["clock_offset_ns"]
+    if known and event == known.peak.event:
+        return known.peak, known.clock_offset_ns
     shown = _numbered(_recordings(data.database), number)
     if not -1 <= event < shown.memory.num_events:
         last = shown.memory.num_events - 1
@@ -322,14 +223,7 @@ def read_memory_difference(base: ProfileDatabase, new: ProfileDatabase) -> Memor
         DatabaseError: A database is damaged.
     """
     sides = [[recording.memory for recording in _recordings(side)] for side in (base, new)]
-    return MemoryDifferences([_difference(found) for found in compare_recordings(*sides)])
-
-
-def _difference(found: PeakDifference) -> MemoryDifference:
-    document = to_document(found)
-    for name in ("kinds", "owners"):
-        document[name] = [MemoryDifferencePart(**part) for part in document[name]]
-    return MemoryDifference(**document)
+    return MemoryDifferences(compare_recordings(*sides))
 
 
 def _owners(data: AggregationData, owners: Sequence[OwnerAt]) -> list[MemoryOwner]:
@@ -339,10 +233,10 @@ def _owners(data: AggregationData, owners: Sequence[OwnerAt]) -> list[MemoryOwne
     )
     names = "\n".join(f"{row[0]}/" for row in rows)
     paths: dict[str, str | None] = {}
-    for module in {owner["module"] for owner in owners}:
+    for module in {owner.module for owner in owners}:
         path = f"/{module.replace('.', '/')}/"
         paths[module] = path if module and path in names else None
-    return [MemoryOwner(**owner, op_path=paths[owner["module"]]) for owner in owners]
+    return [MemoryOwner(**structs.asdict(row), op_path=paths[row.module]) for row in owners]
 
 
 def _iteration(data: AggregationData, time_ns: int | None) -> int | None:

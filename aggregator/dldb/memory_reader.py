@@ -18,7 +18,7 @@ from aggregator.dldb.writer import has_table
 from aggregator.errors import UnsupportedProfileError
 from aggregator.metrics.memory.analysis import DeviceMemory, Recording, analyze
 from aggregator.metrics.memory.attribution import Attribution
-from aggregator.metrics.memory.difference import PeakDifference, compare_peaks
+from aggregator.metrics.memory.difference import MemoryDifference, compare_peaks
 from aggregator.metrics.memory.model import Blocks, Stacks
 from aggregator.metrics.memory.overview import Overview, decode_overview
 from aggregator.metrics.memory.replay import Allocations, Changes, Replay
@@ -53,7 +53,7 @@ def read_devices(file: Path) -> tuple[DeviceMemory, ...]:
 
 def compare_recordings(
     base: Sequence[DeviceMemory], new: Sequence[DeviceMemory]
-) -> list[PeakDifference]:
+) -> list[MemoryDifference]:
     """Compare the peaks of the devices that both have.
 
     Raises:

@@ -17,10 +17,11 @@ from aggregator.errors import UsageError
 from aggregator.importing.gpu_memory import recorded
 from aggregator.metrics.memory.analysis import DeviceMemory
 from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
-from aggregator.metrics.memory.difference import PeakDifference, to_document
+from aggregator.metrics.memory.difference import MemoryDifference
 from aggregator.metrics.memory.kinds import KIND_NAMES
 from aggregator.metrics.memory.what_if import WhatIf, what_if
 from aggregator.system.plain_text import escape_control_characters, on_one_line
+from aggregator.system.replies import to_plain
 from aggregator.texts import say
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -69,15 +70,16 @@ def _compare(options: argparse.Namespace) -> int:
         raise UsageError(say("--what-if and --into need a single recording."))
     found = compare_recordings(read_devices(options.file), read_devices(options.new))
     if options.format == "json":
-        print(json.dumps({"differences": [to_document(part) for part in found]}, indent=2))
+        print(json.dumps({"differences": to_plain(found)}, indent=2))
     else:
         for difference in found:
             print(escape_control_characters("\n".join(_difference_text(difference))))
     return EXIT_DONE
 
 
-def _difference_text(found: PeakDifference) -> Iterator[str]:
-    peaks = f"{_size(found.base_bytes)} to {_size(found.new_bytes)}"
+def _difference_text(found: MemoryDifference) -> Iterator[str]:
+    base, new = found.base_peak_allocated_bytes, found.new_peak_allocated_bytes
+    peaks = f"{_size(base)} to {_size(new)}"
     yield f"GPU {found.device}: peak {_signed(found.difference_bytes)}, from {peaks}"
     yield "  By kind:"
     for kind in found.kinds:

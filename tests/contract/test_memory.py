@@ -226,7 +226,7 @@ def test_all_recordings_of_a_profile_with_a_large_one_are_stored_as_such(
         stored = read_overviews(connection)
         recordings = read_recordings(connection)
     assert stored == tuple(overview.overview(overview.Shown(one)) for one in recordings)
-    assert [one["totals"]["source_file"] for one in stored] == [files[one].name for one in order]
+    assert [one.totals.source_file for one in stored] == [files[one].name for one in order]
 
 
 @pytest.mark.parametrize(

@@ -3,63 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated
+
+from msgspec import Struct
 
 from aggregator.metrics.memory.analysis import DeviceMemory
 from aggregator.metrics.memory.kinds import KIND_NAMES
+from aggregator.system.replies import doc
 
 
-@dataclass(frozen=True)
-class Part:
-    """What one kind, or one owner, holds at both peaks. Unit: bytes."""
+class MemoryDifferencePart(Struct):
+    """What one kind, or one owner, holds at both peaks."""
 
     kind: str
-    owner: str  # Module and op; empty for all of a kind.
+    owner: Annotated[str, doc("Module and op; empty: all of the kind.")]
     base_bytes: int
     new_bytes: int
-
-    @property
-    def difference_bytes(self) -> int:
-        """How much more it is in the new recording."""
-        return self.new_bytes - self.base_bytes
+    difference_bytes: int
 
 
-@dataclass(frozen=True)
-class PeakDifference:
-    """Two recordings of one device. Unit: bytes."""
+class MemoryDifference(Struct):
+    """The peaks of one GPU in two recordings; differences of parts add up to that of the peaks."""
 
     device: int
-    base_bytes: int  # Most allocated in the base.
-    new_bytes: int  # Most allocated in the new recording.
-    kinds: tuple[Part, ...]  # Their differences add up to that of the peaks.
-    owners: tuple[Part, ...]  # So do those of the owners; the largest first.
-
-    @property
-    def difference_bytes(self) -> int:
-        """How much higher the new peak is."""
-        return self.new_bytes - self.base_bytes
-
-
-def to_document(found: PeakDifference) -> dict[str, Any]:
-    """Return a difference as JSON has it."""
-    return {
-        "device": found.device,
-        "base_peak_allocated_bytes": found.base_bytes,
-        "new_peak_allocated_bytes": found.new_bytes,
-        "difference_bytes": found.difference_bytes,
-        "kinds": [_part(kind) for kind in found.kinds],
-        "owners": [_part(owner) for owner in found.owners],
-    }
-
-
-def _part(part: Part) -> dict[str, Any]:
-    return asdict(part) | {"difference_bytes": part.difference_bytes}
+    base_peak_allocated_bytes: int
+    new_peak_allocated_bytes: int
+    difference_bytes: int
+    kinds: Annotated[list[MemoryDifferencePart], doc("The largest difference first.")]
+    owners: Annotated[list[MemoryDifferencePart], doc("The largest difference first.")]
 
 
 def compare_peaks(
     base: Sequence[DeviceMemory], new: Sequence[DeviceMemory]
-) -> list[PeakDifference]:
+) -> list[MemoryDifference]:
     """Compare the devices that both have, by their number and what recorded them."""
     known = {(recording.source, recording.device): recording for recording in reversed(base)}
     return [
@@ -69,13 +45,15 @@ def compare_peaks(
     ]
 
 
-def _compare(base: DeviceMemory, new: DeviceMemory) -> PeakDifference:
+def _compare(base: DeviceMemory, new: DeviceMemory) -> MemoryDifference:
     before, after = base.bytes_by_kind(base.at_peak), new.bytes_by_kind(new.at_peak)
     kinds = {(kind, ""): size for kind, size in before.items()}
-    return PeakDifference(
+    peaks = base.counts.peak_allocated, new.counts.peak_allocated
+    return MemoryDifference(
         device=new.device,
-        base_bytes=base.counts.peak_allocated,
-        new_bytes=new.counts.peak_allocated,
+        base_peak_allocated_bytes=peaks[0],
+        new_peak_allocated_bytes=peaks[1],
+        difference_bytes=peaks[1] - peaks[0],
         kinds=_parts(kinds, {(kind, ""): size for kind, size in after.items()}),
         owners=_parts(_owners(base), _owners(new)),
     )
@@ -91,11 +69,10 @@ def _owners(memory: DeviceMemory) -> dict[tuple[str, str], int]:
 
 def _parts(
     base: Mapping[tuple[str, str], int], new: Mapping[tuple[str, str], int]
-) -> tuple[Part, ...]:
+) -> list[MemoryDifferencePart]:
     parts = [
-        Part(kind, owner, base.get((kind, owner), 0), new.get((kind, owner), 0))
-        for kind, owner in {**base, **new}
+        MemoryDifferencePart(*key, before, after, after - before)
+        for key in {**base, **new}
+        for before, after in [(base.get(key, 0), new.get(key, 0))]
     ]
-    return tuple(
-        sorted(parts, key=lambda item: (-abs(item.difference_bytes), item.kind, item.owner))
-    )
+    return sorted(parts, key=lambda item: (-abs(item.difference_bytes), item.kind, item.owner))

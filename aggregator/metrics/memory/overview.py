@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from aggregator.metrics.memory.analysis import DeviceMemory, Recording
 from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
 from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES
+from aggregator.system.replies import doc
 
 Int64 = npt.NDArray[np.int64]
 Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -33,20 +35,23 @@ _KIND_ORDER: Final = (1, 3, 2, 4, 5, 6, 0)
 """From the bottom of the picture: what lives longest first, what is unknown last."""
 
 
-class KindBytes(TypedDict):
+class MemoryKind(Struct):
     """Bytes of one kind."""
 
-    kind: str
+    kind: Annotated[
+        str,
+        doc("parameter, gradient, optimizer state, activation, temporary, workspace or unknown."),
+    ]
     bytes: Whole
 
 
-class KindAtPeak(KindBytes):
+class MemoryKindAtPeak(MemoryKind):
     """Bytes of one kind at the peak."""
 
-    evidence: str
+    evidence: Annotated[str, doc("Why most of them have that kind; empty: unknown.")]
 
 
-class StepAt(TypedDict):
+class StepAt(Struct):
     """The peak of one step."""
 
     step: Whole
@@ -55,87 +60,97 @@ class StepAt(TypedDict):
     allocated_bytes: Whole
 
 
-class LeakBytes(TypedDict):
+class MemoryLeak(Struct):
     """What each step allocates and no later one releases."""
 
-    name: str
-    bytes: Whole
-    steps: Whole
+    name: Annotated[str, doc("Module and op.")]
+    bytes: Annotated[Whole, doc("All of it at the end.")]
+    steps: Annotated[Whole, doc("Number of steps that added to it.")]
 
 
-class Totals(TypedDict):
-    """A recording as a whole."""
+class Totals(Struct, kw_only=True):
+    """A recording as a whole, without its steps."""
 
-    device: Whole
-    recorded_by: str
+    device: Annotated[Whole, doc("Number of the GPU, as the recorded process counts.")]
+    recorded_by: Annotated[str, doc("snapshot, kineto or nsys.")]
     source_file: str
-    axis: str  # time_ns: time since the first event; event: its number.
-    stop: Whole  # Place of the last event on the axis.
+    axis: Annotated[str, doc("time_ns: time since the first event; event: number of the event.")]
+    stop: Annotated[Whole, doc("Place of the last event on the axis.")]
     num_events: Whole
     num_allocations: Whole
     peak_allocated_bytes: Whole
-    peak_event: Whole
+    peak_event: Annotated[Whole, doc("First event after which that was; -1: before all.")]
     peak_reserved_bytes: Whole
     end_allocated_bytes: Whole
     end_active_bytes: Whole
     end_reserved_bytes: Whole
-    unnamed_bytes_at_peak: Whole
-    free_bytes: Whole | None
-    largest_free_bytes: Whole | None
-    kinds: list[KindAtPeak]
+    unnamed_bytes_at_peak: Annotated[Whole, doc("Without a kind, or without module and op.")]
+    free_bytes: Annotated[Whole | None, doc("In the allocator's cache at the end.")]
+    largest_free_bytes: Annotated[Whole | None, doc("Largest block of them.")]
+    kinds: Annotated[list[MemoryKindAtPeak], doc("At the peak, the largest first.")]
     num_steps: Whole
+    leaks: list[MemoryLeak]
+
+
+class TotalsOfRecording(Totals, kw_only=True):
+    """A recording as a whole, with its steps on its own clock."""
+
     steps: list[StepAt]
-    leaks: list[LeakBytes]
 
 
-class KindCurve(TypedDict):
+class MemoryCurveKind(Struct):
     """Bytes of one kind over time."""
 
     kind: str
     bytes: list[Whole]
 
 
-class CurvePoints(TypedDict):
+class CurvePoints(Struct):
     """What is counted after some events, as columns."""
 
     event: list[Whole]
-    at: list[Whole]
+    at: Annotated[list[Whole], doc("Place on the axis.")]
     allocated_bytes: list[Whole]
     active_bytes: list[Whole]
     reserved_bytes: list[Whole]
-    kinds: list[KindCurve]
+    kinds: Annotated[list[MemoryCurveKind], doc("They add up to what is allocated.")]
 
 
-class OwnerAt(KindAtPeak):
+class OwnerAt(MemoryKindAtPeak):
     """Living allocations of one module, op and kind."""
 
-    module: str
-    op: str
+    module: Annotated[str, doc("Path of the module; empty: unknown.")]
+    op: Annotated[str, doc("Op, or line of the program; empty: unknown.")]
     allocations: Whole
-    stack: list[str]
+    stack: Annotated[list[str], doc("Call stack of a largest one, innermost first.")]
 
 
-class Moment(TypedDict):
-    """What lives after an event."""
+class Moment(Struct, kw_only=True):
+    """What lives after an event, without its owners."""
 
     event: Whole
-    at: Whole | None
-    time_ns: Whole | None  # On the clock of the recording.
+    at: Annotated[Whole | None, doc("Place on the axis; null: before all events.")]
     allocated_bytes: Whole
     active_bytes: Whole | None
     reserved_bytes: Whole
-    kinds: list[KindBytes]
+    kinds: list[MemoryKind]
     num_owners: Whole
+
+
+class MomentOfRecording(Moment, kw_only=True):
+    """What lives after an event, on the clock of the recording."""
+
+    time_ns: Whole | None
     owners: list[OwnerAt]
 
 
-class Overview(TypedDict):
+class Overview(Struct):
     """What a view shows first."""
 
     clock_offset_ns: Whole | None
-    totals: Totals
+    totals: TotalsOfRecording
     curve: CurvePoints
-    peak: Moment
+    peak: MomentOfRecording
 
 
 @dataclass(frozen=True)
@@ -201,10 +216,10 @@ def decode_overview(text: str) -> Overview:
         found = _STORED.decode(text)
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
-    points = found["curve"]
-    columns = [points["at"], points["allocated_bytes"], points["active_bytes"]]
-    columns += [points["reserved_bytes"], *(point["bytes"] for point in points["kinds"])]
-    if any(len(column) != len(points["event"]) for column in columns):
+    points = found.curve
+    columns = [points.at, points.allocated_bytes, points.active_bytes, points.reserved_bytes]
+    columns += [point.bytes for point in points.kinds]
+    if any(len(column) != len(points.event) for column in columns):
         raise ValueError("the columns of a stored curve differ in length")
     return found
 
@@ -214,13 +229,13 @@ def is_large(recording: Recording) -> bool:
     return recording.memory.num_events >= _LARGE
 
 
-def totals(shown: Shown) -> Totals:
+def totals(shown: Shown) -> TotalsOfRecording:
     """A recording as a whole: its totals, the peak by kind, steps, what grows, free blocks."""
     memory, counts = shown.memory, shown.memory.counts
     evidence = memory.evidence(memory.at_peak)
     free = fragmentation(memory)
     peaks = step_peaks(memory)
-    return Totals(
+    return TotalsOfRecording(
         device=memory.device,
         recorded_by=memory.source,
         source_file=shown.recording.source_file,
@@ -238,7 +253,7 @@ def totals(shown: Shown) -> Totals:
         free_bytes=None if free is None else free.free_bytes,
         largest_free_bytes=None if free is None else free.largest_bytes,
         kinds=[
-            KindAtPeak(kind=kind, bytes=size, evidence=evidence.get(kind, ""))
+            MemoryKindAtPeak(kind=kind, bytes=size, evidence=evidence.get(kind, ""))
             for kind, size in memory.bytes_by_kind(memory.at_peak).items()
         ],
         num_steps=len(peaks),
@@ -252,7 +267,7 @@ def totals(shown: Shown) -> Totals:
             for peak in peaks[:MOST_STEPS]
         ],
         leaks=[
-            LeakBytes(name=leak.name, bytes=leak.bytes, steps=leak.steps) for leak in leaks(memory)
+            MemoryLeak(name=leak.name, bytes=leak.bytes, steps=leak.steps) for leak in leaks(memory)
         ],
     )
 
@@ -277,7 +292,7 @@ def curve(shown: Shown, low: int, high: int, pixels: int) -> CurvePoints:
         active_bytes=counts.active[events].tolist(),
         reserved_bytes=counts.reserved[events].tolist(),
         kinds=[
-            KindCurve(kind=KIND_NAMES[_KIND_ORDER[kind]], bytes=kinds[:, kind].tolist())
+            MemoryCurveKind(kind=KIND_NAMES[_KIND_ORDER[kind]], bytes=kinds[:, kind].tolist())
             for kind in used.tolist()
         ],
     )
@@ -286,20 +301,20 @@ def curve(shown: Shown, low: int, high: int, pixels: int) -> CurvePoints:
 def narrower(points: CurvePoints, high: int, pixels: int) -> CurvePoints:
     """Return the curve from 0 to ``high`` with the pixels of a divisor of ``PIXELS``."""
     at, allocated, reserved = (
-        np.array(points[name], dtype=np.int64)
-        for name in ("at", "allocated_bytes", "reserved_bytes")
+        np.array(column, dtype=np.int64)
+        for column in (points.at, points.allocated_bytes, points.reserved_bytes)
     )
     rows = chosen_points(at, allocated, reserved, 0, high, pixels)
     return CurvePoints(
-        event=_taken(points["event"], rows),
+        event=_taken(points.event, rows),
         at=at[rows].tolist(),
         allocated_bytes=allocated[rows].tolist(),
-        active_bytes=_taken(points["active_bytes"], rows),
+        active_bytes=_taken(points.active_bytes, rows),
         reserved_bytes=reserved[rows].tolist(),
         kinds=[
-            KindCurve(kind=point["kind"], bytes=taken)
-            for point in points["kinds"]
-            if any(taken := _taken(point["bytes"], rows))
+            MemoryCurveKind(kind=point.kind, bytes=taken)
+            for point in points.kinds
+            if any(taken := _taken(point.bytes, rows))
         ],
     )
 
@@ -330,13 +345,13 @@ def chosen_points(
     return np.unique(np.concatenate(chosen)).astype(np.int64)
 
 
-def live_blocks_at(shown: Shown, event: int) -> Moment:
+def live_blocks_at(shown: Shown, event: int) -> MomentOfRecording:
     """Return what lives after an event; -1: before all."""
     memory, counts = shown.memory, shown.memory.counts
     alive = memory.rows.alive_after(event)
     is_start = event < 0
     owners = memory.owners(alive)
-    return Moment(
+    return MomentOfRecording(
         event=event,
         at=None if is_start else int(shown.at[event]),
         time_ns=shown.time_ns(event),
@@ -344,7 +359,7 @@ def live_blocks_at(shown: Shown, event: int) -> Moment:
         active_bytes=None if is_start else int(counts.active[event]),
         reserved_bytes=counts.start_reserved if is_start else int(counts.reserved[event]),
         kinds=[
-            KindBytes(kind=kind, bytes=size) for kind, size in memory.bytes_by_kind(alive).items()
+            MemoryKind(kind=kind, bytes=size) for kind, size in memory.bytes_by_kind(alive).items()
         ],
         num_owners=len(owners),
         owners=[

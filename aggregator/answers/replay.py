@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from aggregator.advice.verdict import duration_text
 from aggregator.answers.changes import CHANGES, Takes, address_notes, parse_changes
 from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError, ReplayError
@@ -22,7 +23,7 @@ from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.ranks import RANKS
 from aggregator.tables.replay import rank_report, replayed_profile
-from aggregator.texts import say
+from aggregator.texts import Text, say
 
 MOST_ITEMS: Final = 4_000
 """Items of a chain that are replied, the longest ones; a page draws no more."""
@@ -61,7 +62,7 @@ class PathShare(Struct):
 
     kind: Annotated[str, doc("kernel, copy, call, cpu, loader, launch, gap, and so on.")]
     owner: Annotated[str, doc("Op ID, or name of a call; empty: neither.")]
-    ns: Annotated[int, doc("Mean time in a step.")]
+    ns: Annotated[int, doc("Its share as a part of the step.")]
     share_pct: Annotated[float, doc("Of the step.")]
     op_name: str | None
 
@@ -97,7 +98,7 @@ class OpSensitivity(Struct):
     direction: str
     own_ns: Annotated[int, doc("Mean time of its work on the GPU in a step.")]
     path_ns: Annotated[int, doc("Of it on the critical path.")]
-    path_pct: Annotated[float, doc("The same as a share of the median step.")]
+    path_pct: Annotated[float, doc("The same as a share of the critical path.")]
     slack_ns: Annotated[
         int | None, doc("How much later its work may end for free; null: at any time.")
     ]
@@ -113,16 +114,31 @@ class OpSensitivities(Replay, kw_only=True):
 class WhatIf(Replay, kw_only=True):
     """The step with changes."""
 
-    predicted_step_ns: Annotated[int | None, doc("The step then; null: no change.")]
+    predicted_step_ns: Annotated[
+        int | None, doc("The step less saving_ns; null: no change, or no saving is known.")
+    ] = None
     saving_ns: Annotated[
+        int | None, doc("What the step is known to save; null: no change, or the reason says why.")
+    ] = None
+    uncertain_ns: Annotated[
         int | None,
         doc(
-            "What the step is known to save; null: no change, or the saved time is of the "
-            "CPU and may be the profiler's, because the step without profiling is unknown."
+            "What the replay saves beyond saving_ns: time of the CPU, which may be the profiler's "
+            "where the step without profiling is unknown. 0: saving_ns is all; null: no change."
         ),
-    ]
-    interval_ns: Annotated[list[int] | None, doc("10th and 90th percentile of the steps.")]
-    is_bound: Annotated[bool | None, doc("Whether it is only a bound.")]
+    ] = None
+    reason: Annotated[str | None, doc("Why uncertain_ns is not counted; null: there is none.")] = (
+        None
+    )
+    interval_ns: Annotated[
+        list[int] | None,
+        doc("10th and 90th percentile of the steps; null: part of the saving is uncertain."),
+    ] = None
+    bound_by: Annotated[
+        str | None,
+        doc("What the steps then wait for most: gpu, cpu, loader or communication."),
+    ] = None
+    is_bound: Annotated[bool | None, doc("Whether it is only a bound; null: no change.")] = None
 
 
 class WhatIfChange(Struct):
@@ -218,7 +234,7 @@ def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = True) -
     def read() -> list[OpSensitivity]:
         ops = profile.graph.data.ops
         names = dict(zip(ops.op_ids, zip(ops.names, ops.types, strict=True), strict=True))
-        step = max(float(np.median(profile.measured_ns)), 1.0)
+        path = max(profile.span_ns / len(profile.steps.number), 1.0)
         return [
             OpSensitivity(
                 op_id=found.op,
@@ -227,7 +243,7 @@ def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = True) -
                 direction=found.direction,
                 own_ns=found.own_ns,
                 path_ns=found.path_ns,
-                path_pct=round(100 * found.path_ns / step, 4),
+                path_pct=round(100 * found.path_ns / path, 4),
                 slack_ns=found.slack_ns,
                 step_ns_per_own_ns=found.step_ns_per_own_ns,
             )
@@ -259,19 +275,34 @@ def read_what_if(
     scale = _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected)
     fit = asdict(_fit(profile, scale))
     if not made and not rank:
-        return WhatIf(
-            **fit, predicted_step_ns=None, saving_ns=None, interval_ns=None, is_bound=None
-        )
+        return WhatIf(**fit)
     if rank:
         found = rank_prediction(rank_report(data), rank, profile, alone=not made)
     else:
         found = profile.predict(made)
+    saving_ns = scale.saving_ns(profile, found)
+    uncertain_ns = scale.uncertain_ns(profile, found)
+    step_ns = None if saving_ns is None else scale.step_ns - saving_ns
     return WhatIf(
         **fit,
-        predicted_step_ns=scale.predicted_ns(profile, found),
-        saving_ns=scale.saving_ns(profile, found),
-        interval_ns=scale.interval_ns(profile, found),
+        predicted_step_ns=step_ns,
+        saving_ns=saving_ns,
+        uncertain_ns=uncertain_ns,
+        reason=_uncertainty(profile, uncertain_ns) if uncertain_ns or step_ns is None else None,
+        interval_ns=None if uncertain_ns or step_ns is None else scale.interval_ns(found, step_ns),
+        bound_by=None if rank else profile.limit_with(made),
         is_bound=found.is_bound,
+    )
+
+
+def _uncertainty(profile: ReplayedProfile, uncertain_ns: int) -> Text:
+    """Say why some time that a replay saves is not known to be saved."""
+    if profile.steps.is_whole:
+        return say("No whole step was found on the GPU, so what one saves is unknown.")
+    return say(
+        "{time} of a step is time of the CPU that the change also saves; how much of that is the "
+        "profiler's is unknown without the step without profiling (--bare_step_ms).",
+        time=duration_text(uncertain_ns),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -168,10 +169,7 @@ class ReplayedProfile:
         Raises:
             UsageError: A change selects nothing.
         """
-        floor = np.zeros(len(self.steps.number), dtype=np.int64)
-        scenario = Scenario(self.graph, self.steps, self.measured, floor)
-        for change in changes:
-            scenario = change(scenario)
+        scenario = self._scenario(changes)
         times = replay(self.graph, self.schedule, scenario.durations)
         lengths = np.maximum(self.steps.lengths_ns(times.work_start_ns), scenario.floor_ns)
         lengths = lengths if only is None else lengths[only]
@@ -183,6 +181,56 @@ class ReplayedProfile:
             is_bound=scenario.is_bound,
             gpu_saved_ns=self._gpu_saved_ns(scenario.durations, len(lengths)),
         )
+
+    def limit_with(self, changes: Sequence[Change]) -> str:
+        """Return what the steps wait for most with changes: a key of ``limits_pct``.
+
+        Raises:
+            UsageError: A change selects nothing.
+        """
+        scenario = self._scenario(changes)
+        found = self.with_durations(scenario.durations)
+        lengths = self.steps.lengths_ns(found.times.work_start_ns)
+        if scenario.floor_ns.sum() > lengths.sum():
+            return COMMUNICATION
+        limits = found.limits_pct
+        return max(limits, key=lambda limit: limits[limit])
+
+    def _scenario(self, changes: Sequence[Change]) -> Scenario:
+        floor = np.zeros(len(self.steps.number), dtype=np.int64)
+        scenario = Scenario(self.graph, self.steps, self.measured, floor)
+        for change in changes:
+            scenario = change(scenario)
+        return scenario
+
+    def with_durations(self, durations: Durations) -> ReplayedProfile:
+        """Return the same profile as if it had been measured with other durations."""
+        times, graph = replay(self.graph, self.schedule, durations), self.graph
+        found = copy.copy(self)
+        for computed in ("path", "path_ns"):
+            found.__dict__.pop(computed, None)
+        found.measured, found.times = durations, times
+        found.graph = replace(
+            graph,
+            cpu_time_ns=times.cpu_ns,
+            cpu_step_ns=durations.cpu_step_ns,
+            loading_ns=np.minimum(graph.loading_ns, np.maximum(durations.cpu_step_ns, 0)),
+            work_start_ns=times.work_start_ns,
+            duration_ns=durations.duration_ns,
+            gap_ns=durations.gap_ns,
+            launch_lag_ns=durations.launch_lag_ns,
+            edges=replace(graph.edges, lag_ns=durations.lag_ns),
+        )
+        return found
+
+    @property
+    def limits_pct(self) -> dict[str, float]:
+        """Share of the critical path by what the step waits for. Unit: percent."""
+        shares = self.critical_path_shares()
+        return {
+            limit: sum(share.share_pct for share in shares if share.kind in kinds)
+            for limit, kinds in _LIMITS.items()
+        }
 
     def _gpu_saved_ns(self, changed: Durations, steps: int) -> int | None:
         """Compute ``Prediction.gpu_saved_ns``; waiting for a data loader is no work of the CPU."""
@@ -250,6 +298,13 @@ class ReplayedProfile:
         return result
 
 
+GPU, CPU, LOADER, COMMUNICATION = "gpu", "cpu", "loader", "communication"
+_LIMITS = {
+    GPU: ("kernel", "copy", "set", "graph", "gap", "event"),
+    CPU: ("call", "cpu", "before", "launch", "return", "thread"),
+    LOADER: ("loader",),
+    COMMUNICATION: ("communication",),
+}
 BEFORE = "before"
 """Kind of the time of the CPU before an op begins: Python, or another program."""
 _WORK_KINDS = ("kernel", "copy", "set", "graph")

@@ -9,7 +9,6 @@ the rest is taken evenly out of the CPU's time.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,7 +18,7 @@ from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import flatten
 from aggregator.replay.analysis import INTERVAL_PCT, ReplayedProfile
 from aggregator.replay.graph import Graph
-from aggregator.replay.replay import Durations, Times, replay
+from aggregator.replay.replay import Durations, replay
 from aggregator.replay.sequence_index import cpu_chains
 
 MARKER_NS, CALL_NS = 1_000, 4_000
@@ -143,20 +142,7 @@ def without_cost(
         scale: Cost by its usual one.
         slower: Share of the rest of the CPU's time that is taken out, too.
     """
-    durations = _durations(profile.graph, cost_ns, scale, slower)
-    times: Times = replay(profile.graph, profile.schedule, durations)
-    graph = replace(
-        profile.graph,
-        cpu_time_ns=times.cpu_ns,
-        cpu_step_ns=durations.cpu_step_ns,
-        loading_ns=np.minimum(profile.graph.loading_ns, np.maximum(durations.cpu_step_ns, 0)),
-        work_start_ns=times.work_start_ns,
-    )
-    found = copy.copy(profile)
-    for computed in ("path", "path_ns"):
-        found.__dict__.pop(computed, None)
-    found.graph, found.measured, found.times = graph, durations, times
-    return found
+    return profile.with_durations(_durations(profile.graph, cost_ns, scale, slower))
 
 
 def _inside(profile: ReplayedProfile) -> Bool:
@@ -176,21 +162,3 @@ def busy_ns(profile: ReplayedProfile) -> int:
     edges = np.array([start[steps.first], start[steps.next]])
     covered = busy.covered_before(edges.ravel()).reshape(edges.shape)
     return round(float((covered[1] - covered[0]).mean()))
-
-
-GPU, CPU, LOADER, COMMUNICATION = "gpu", "cpu", "loader", "communication"
-_LIMITS = {
-    GPU: ("kernel", "copy", "set", "graph", "gap", "event"),
-    CPU: ("call", "cpu", "before", "launch", "return", "thread"),
-    LOADER: ("loader",),
-    COMMUNICATION: ("communication",),
-}
-
-
-def limits_pct(profile: ReplayedProfile) -> dict[str, float]:
-    """Return the share of the critical path by what the step waits for. Unit: percent."""
-    shares = profile.critical_path_shares()
-    return {
-        limit: sum(share.share_pct for share in shares if share.kind in kinds)
-        for limit, kinds in _LIMITS.items()
-    }

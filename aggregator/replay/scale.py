@@ -8,7 +8,7 @@ step has one number: a replay gives shares and changes, which are parts of the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +29,6 @@ class StepScale:
     basis: str  # bare: without profiling; given: the same by the user; profiled.
     is_corrected: bool  # Whether the replay is without the costs of profiling.
     ratio: float  # The replayed step as a part of the profiled one; of a corrected one, the bare.
-    mean_ratio: float  # The step by the mean one of the replayed profile.
 
     def typical_ns(self, length_ns: Int64) -> int:
         """Return the typical one of replayed steps, as a part of the step. Unit: ns."""
@@ -45,25 +44,22 @@ class StepScale:
         """Whether the replay is of the profiled step, and the step is another one."""
         return self.basis != "profiled" and not self.is_corrected
 
-    def predicted_ns(self, profile: ReplayedProfile, found: Prediction) -> int:
-        """Return the step with changes; of a step that was not replayed, less the saving. ns."""
+    def uncertain_ns(self, profile: ReplayedProfile, found: Prediction) -> int:
+        """Return what the replay saves beyond ``saving_ns``; 0: the saving is all of it. ns."""
         if self._is_of_profiled:
-            return self.step_ns - (self.saving_ns(profile, found) or 0)
-        share = self.saved_share(profile, found)
-        return round(self.typical_ns(profile.measured_ns) * (1.0 - share))
+            return 0
+        saved = round(self.typical_ns(profile.measured_ns) * self.saved_share(profile, found))
+        return max(min(saved, self.step_ns) - (self.saving_ns(profile, found) or 0), 0)
 
-    def interval_ns(self, profile: ReplayedProfile, found: Prediction) -> list[int]:
-        """Return the 10th and 90th percentile of the steps with changes. Unit: ns."""
-        moved = self.predicted_ns(profile, found) - self.ratio * found.mean_step_ns
+    def interval_ns(self, found: Prediction, predicted_ns: int) -> list[int]:
+        """Return the 10th and 90th percentile of the steps around a predicted one. Unit: ns."""
+        moved = predicted_ns - self.ratio * found.mean_step_ns
         return [max(round(self.ratio * bound + moved), 0) for bound in found.interval_ns]
 
     def shares(self, found: Sequence[PathShare]) -> list[PathShare]:
-        """Return the critical path of a mean step."""
-        scaled = (round(self.mean_ratio * share.ns) for share in found)
-        return [
-            PathShare(share.kind, share.owner, ns, share.share_pct)
-            for share, ns in zip(found, scaled, strict=True)
-        ]
+        """Return the critical path with times that are parts of the step and add up to it."""
+        part = self.step_ns / max(sum(share.ns for share in found), 1)
+        return [replace(share, ns=round(part * share.ns)) for share in found]
 
     def saving_ns(
         self, profile: ReplayedProfile, found: Prediction, only: Bool | None = None
@@ -129,23 +125,21 @@ def read_scale(
         is_corrected: Whether it is without the costs of profiling.
         as_profiled: Take the step as profiled, also where the step without profiling is known.
     """
-    own_mean = max(_of(Statistic.MEAN, profile.measured_ns), 1.0)
     own_median = max(_of(Statistic.MEDIAN, profile.measured_ns), 1.0)
     bare_ns, median = read_bare_step(store, aggr), Statistic.MEDIAN
     if is_corrected:
         step_ns = bare_ns or round(own_median)
         ratio = step_ns / own_median
-        return StepScale(step_ns, median, "bare", is_corrected, ratio, ratio)
+        return StepScale(step_ns, median, "bare", is_corrected, ratio)
     names = ("statistic", "median", "mean", "given")
     rows = store.of_aggregation("typical_steps", aggr, *names) if store.has("typical_steps") else []
     if not rows or rows[0][0] is None:
-        return StepScale(round(own_median), median, "profiled", is_corrected, 1.0, 1.0)
+        return StepScale(round(own_median), median, "profiled", is_corrected, 1.0)
     statistic = Statistic(rows[0][0])
     typical, mean, given = int(rows[0][1]), int(rows[0][2]), rows[0][3]
-    is_mean = statistic is Statistic.MEAN
-    profiled, own = (mean, own_mean) if is_mean else (typical, own_median)
-    ratio, mean_ratio = profiled / own, mean / own_mean
+    profiled = mean if statistic is Statistic.MEAN else typical
+    ratio = profiled / max(_of(statistic, profile.measured_ns), 1.0)
     if bare_ns is None or as_profiled:
-        return StepScale(profiled, statistic, "profiled", is_corrected, ratio, mean_ratio)
+        return StepScale(profiled, statistic, "profiled", is_corrected, ratio)
     basis = "given" if given == bare_ns else "bare"
-    return StepScale(bare_ns, statistic, basis, is_corrected, ratio, bare_ns / own_mean)
+    return StepScale(bare_ns, statistic, basis, is_corrected, ratio)

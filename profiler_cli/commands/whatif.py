@@ -188,7 +188,7 @@ def changes_of(text: str) -> dict[str, str]:
 
 def _document(found: _Found) -> dict[str, Any]:
     path, what_if = to_plain(found.path), to_plain(found.what_if)
-    is_changed = found.what_if.predicted_step_ns is not None
+    is_changed = found.what_if.is_bound is not None
     return {
         **{name: path[name] for name in _OF_STEP},
         **{name: what_if[name] for name in _OF_CHANGE if is_changed},
@@ -207,7 +207,10 @@ def _document(found: _Found) -> dict[str, Any]:
 
 
 _OF_STEP: Final = ("measured_step_ns", "basis", "statistic", "replayed_step_ns")
-_OF_CHANGE: Final = ("predicted_step_ns", "saving_ns", "interval_ns", "is_bound")
+_OF_CHANGE: Final = (
+    *("predicted_step_ns", "saving_ns", "uncertain_ns", "reason"),
+    *("interval_ns", "bound_by", "is_bound"),
+)
 _OF_REPLAY: Final = ("error_pct", "unexplained_pct", "confidence", "notes")
 _OF_SHARE: Final = ("kind", "owner", "ns", "share_pct")
 
@@ -261,21 +264,23 @@ _VERSION: Final = re.compile(r"_v\d+$")
 
 def _changed(what_if: WhatIf) -> list[str]:
     """Return the lines about the changed step; none without a change."""
-    predicted_ns, interval_ns = what_if.predicted_step_ns, what_if.interval_ns
-    if predicted_ns is None or interval_ns is None:
+    if what_if.is_bound is None:
         return []
-    low, high = (time / 1e6 for time in interval_ns)
-    step_ns, saving_ns = what_if.measured_step_ns, what_if.saving_ns
-    if saving_ns is None:
-        known = "as profiled; how much of that is the profiler's is unknown (--bare_step_ms)"
-    elif saving_ns < step_ns - predicted_ns:
-        known = f"as profiled; known to be saved: {saving_ns / 1e6:.3f} ms (--bare_step_ms)"
+    predicted_ns, saving_ns = what_if.predicted_step_ns, what_if.saving_ns
+    if predicted_ns is None or saving_ns is None:
+        text = "unknown"
     else:
-        percent = -100 * saving_ns / step_ns if step_ns else 0.0
-        known = f"{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
-    times = f"{predicted_ns / 1e6:.3f} ms ({low:.3f} to {high:.3f} ms)"
-    bound = ["  A bound: with this change, other kernels would run."] if what_if.is_bound else []
-    return ["", f"with the changes: {times}, {known}", *bound]
+        percent = -100 * saving_ns / max(what_if.measured_step_ns, 1)
+        text = f"{predicted_ns / 1e6:.3f} ms"
+        if what_if.interval_ns is not None:
+            low, high = (time / 1e6 for time in what_if.interval_ns)
+            text += f" ({low:.3f} to {high:.3f} ms)"
+        least = "at least " if what_if.uncertain_ns else ""
+        text += f", {least}{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
+    lines = ["", f"with the changes: {text}"]
+    lines += [f"  {what_if.reason}"] if what_if.reason else []
+    lines += ["  A bound: with this change, other kernels would run."] if what_if.is_bound else []
+    return [*lines, f"  then the step waits most for: {what_if.bound_by or 'unknown'}"]
 
 
 def _by_kind(path: CriticalPath) -> str:

@@ -259,15 +259,13 @@ def _by_advice(data: AggregationData, name: str) -> Prediction:
 def _by_changes(data: AggregationData, changes: Mapping[str, str]) -> Prediction:
     """Return what the replay of a profile predicts for changes."""
     found = read_what_if(data, changes=changes)
-    predicted_ns, step_ns = found.predicted_step_ns, found.measured_step_ns
-    if predicted_ns is None:
+    step_ns = found.measured_step_ns
+    if found.is_bound is None:
         raise UsageError("The what-if names no change.", hint="dlprof whatif --help lists them.")
-    # What is not known to be saved may be the profiler's time.
-    saving_ns = step_ns - predicted_ns if found.saving_ns is None else found.saving_ns
     return Prediction(
         kind="what-if",
         name=" ".join(key if value == "1" else f"{key}={value}" for key, value in changes.items()),
-        change_pct=-100 * saving_ns / step_ns if step_ns else None,
+        change_pct=None if found.saving_ns is None else -100 * found.saving_ns / max(step_ns, 1),
         certainty="bound" if found.is_bound else str(found.confidence),
         aggregation=int(data.params["aggr_id"]),
     )

@@ -22,6 +22,9 @@ def test_the_chain_fills_the_step_and_the_shares_the_path(api: ApiClient, ours: 
     assert end == path["step_ns"]
     assert path["num_items"] == len(path["chain"])
     assert sum(row["share_pct"] for row in path["critical_path"]) == pytest.approx(100, abs=1)
+    assert sum(row["ns"] for row in path["critical_path"]) == pytest.approx(
+        path["measured_step_ns"], abs=len(path["critical_path"])
+    )
     last = path["iterations"][-1]
     other = api.get(ours.at("critical-path/"), iteration_index=last).json
     assert other["iteration_index"] == last
@@ -42,6 +45,10 @@ def test_faster_work_makes_a_step_shorter_by_what_lies_on_the_path(
     assert faster["predicted_step_ns"] <= fast["predicted_step_ns"] <= fast["measured_step_ns"]
     low, high = fast["interval_ns"]
     assert low <= fast["predicted_step_ns"] <= high
+    for found in (fast, faster):
+        assert found["predicted_step_ns"] == found["measured_step_ns"] - found["saving_ns"]
+        assert (found["reason"] is None) == (found["uncertain_ns"] == 0)
+        assert found["bound_by"] in {"gpu", "cpu", "loader", "communication"}
 
 
 def test_the_table_of_ops_shows_their_share_of_the_path_and_their_slack(

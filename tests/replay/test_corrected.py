@@ -250,8 +250,8 @@ def test_less_work_saves_time_where_it_moves_the_median_step_to_the_slower_kind(
     before, after = np.array([44, 44, 44, 48, 48]) * MS, np.array([42, 42, 46, 48, 48]) * MS
     profile: Any = SimpleNamespace(measured_ns=before, steps=SimpleNamespace(is_whole=False))
     found = Prediction(int(np.median(after)), int(after.mean()), (0, 0), is_bound=False)
-    scale = StepScale(44 * MS, Statistic.MEDIAN, "bare", True, 1.0, 1.0)
+    scale = StepScale(44 * MS, Statistic.MEDIAN, "bare", True, 1.0)
     saving_ns = scale.saving_ns(profile, found)
     assert saving_ns is not None
     assert saving_ns == pytest.approx(44 * MS * 2 / 228)
-    assert scale.predicted_ns(profile, found) == 44 * MS - saving_ns
+    assert scale.uncertain_ns(profile, found) == 0

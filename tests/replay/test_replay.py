@@ -203,13 +203,16 @@ def test_the_command_writes_the_documented_json(
         *("critical_path", "sensitivity", "notes", "basis", "statistic"),
     )
     assert set(plain) == {*keys}
-    of_change = {"predicted_step_ns", "interval_ns", "is_bound", "saving_ns"}
-    assert set(changed) == {*keys, *of_change}
+    of_change = {"predicted_step_ns", "interval_ns", "is_bound", "saving_ns", "bound_by"}
+    assert set(changed) == {*keys, *of_change, "uncertain_ns", "reason"}
     # The step without profiling is unknown: only what the GPU works less is known to be saved.
     of_gpu = LAUNCHES // 2 * KERNEL_US * US // 2
     assert changed["saving_ns"] == of_gpu
-    assert of_gpu < changed["measured_step_ns"] - changed["predicted_step_ns"]
-    assert run(capsys, [database, "--no-sync"])["saving_ns"] is None
+    assert changed["predicted_step_ns"] == changed["measured_step_ns"] - of_gpu
+    assert changed["uncertain_ns"] > 0
+    assert "time of the CPU" in changed["reason"]
+    unknown = run(capsys, [database, "--no-sync"])
+    assert (unknown["saving_ns"], unknown["predicted_step_ns"]) == (None, None)
     assert set(plain["critical_path"][0]) == {"kind", "owner", "ns", "share_pct"}
     sensitivity = {"op", "direction", "own_ns", "step_ns_per_own_ns"}
     assert set(plain["sensitivity"][0]) == sensitivity

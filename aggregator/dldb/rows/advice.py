@@ -55,8 +55,7 @@ def add_advice(
     kept = {name: column for name, column in table.columns.items() if name in columns}
     insert_rows(connection, Table("advice", kept))
     if facts is not None and facts.replayed is not None:
-        scale = read_scale(store, aggr, facts.replayed, as_profiled=True)
-        for table in replay_tables(aggr, facts.replayed, scale):
+        for table in replay_tables(aggr, facts.replayed):
             if has_table(connection, table.name):
                 insert_rows(connection, table)
     return facts

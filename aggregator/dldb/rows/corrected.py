@@ -20,7 +20,6 @@ from aggregator.replay.corrected import (
     CorrectedStep,
     busy_ns,
     correct,
-    limits_pct,
     segment_costs_ns,
     without_cost,
 )
@@ -125,5 +124,5 @@ def _row(aggr: int, found: CorrectedStep, measured_ns: int) -> dict[str, list[Va
         "slower": round(found.slower, 4),
         "unexplained": found.unexplained_ns,
     }
-    row |= {f"{limit}_pct": round(pct, 2) for limit, pct in limits_pct(found.profile).items()}
+    row |= {f"{limit}_pct": round(pct, 2) for limit, pct in found.profile.limits_pct.items()}
     return {name: [value] for name, value in row.items()}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.stored import require_aggregable
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import DldbVersionError
 from aggregator.replay.analysis import ReplayedProfile
-from aggregator.replay.scale import StepScale, read_scale
 from aggregator.texts import say
 
 TABLES = ("critical_path", "op_sensitivity")
@@ -24,8 +22,7 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
     """
     require_aggregable(database)
     with aggregation_transaction(database) as connection:
-        scale = read_scale(stored_events(connection), aggr, profile, as_profiled=True)
-        tables = replay_tables(aggr, profile, scale)
+        tables = replay_tables(aggr, profile)
         if not all(has_table(connection, table) for table in TABLES):
             raise DldbVersionError(
                 say("'{database}' has no tables for the critical path.", database=database),
@@ -36,13 +33,13 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
             insert_rows(connection, table)
 
 
-def replay_tables(aggr: int, profile: ReplayedProfile, scale: StepScale) -> tuple[Table, Table]:
-    """Return the rows of ``TABLES``."""
-    return _path(aggr, profile, scale), _sensitivity(aggr, profile)
+def replay_tables(aggr: int, profile: ReplayedProfile) -> tuple[Table, Table]:
+    """Return the rows of ``TABLES``: times of a mean step, as profiled."""
+    return _path(aggr, profile), _sensitivity(aggr, profile)
 
 
-def _path(aggr: int, profile: ReplayedProfile, scale: StepScale) -> Table:
-    found = scale.shares(profile.critical_path_shares())
+def _path(aggr: int, profile: ReplayedProfile) -> Table:
+    found = profile.critical_path_shares()
     return Table(
         "critical_path",
         {

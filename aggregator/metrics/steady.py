@@ -50,13 +50,14 @@ class StepTimes:
 class SteadyRange:
     """The steady iterations, or why there are none."""
 
-    first: int  # First iteration; -1: there is no steady range.
-    last: int  # Last iteration, inclusive; -1: there is no steady range.
-    note: str  # What was left out and why, or why there is no steady range; one sentence.
+    first: int  # First iteration; -1: there is no range.
+    last: int  # Last iteration, inclusive; -1: there is no range.
+    note: str  # What was left out and why, or why there is no range; one sentence.
+    is_even: bool = True  # Its steps are alike; False: they are all that launch kernels.
 
     @property
     def exists(self) -> bool:
-        """Whether there is a steady range."""
+        """Whether there is a range."""
         return self.first >= 0
 
 
@@ -82,6 +83,9 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
     The range reaches from the first run of typical steps to the last typical step; what lies
     between, such as a validation, belongs to it. Steps with markers do not, if enough have none,
     and steps whose kernels are not all in the capture are not typical.
+
+    Where steps differ too much, the range has all of them: start-up and an end without kernels may
+    be as long as all steps together, and are none.
     """
     iterations = window.iterations
     if not iterations.has_key_node:
@@ -102,18 +106,48 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
     # What was not recorded between two windows splits nothing: it is known to be no step.
     pauses = _pauses(data, iterations.edges_ns[1:]) & ~iterations.is_between[1:]
     typical = _between_pauses(typical, pauses)
+    end = say("the recorded window") if data.is_part else say("the program")
     # Cycles of a profiler that pauses between them are short.
     least = _RUN if pauses.any() else MIN_STEPS
     low, high = _ends(typical)
     inside = typical[low : high + 1]
     if len(inside) < least or inside.mean() < _MIN_TYPICAL:
-        return SteadyRange(-1, -1, say("no steady range: the times of the steps differ too much"))
+        return _steps_with_kernels(kernels, end)
     first, last = low + 1, high + 1  # the iteration before the loop is no step
     is_marked = marked > 0 and first == marked + 1
     # What holds a time that was not recorded has no length worth naming.
     length_ns = np.where(iterations.is_between, 0, iterations.length_ns)
-    end = say("the recorded window") if data.is_part else say("the program")
     return SteadyRange(first, last, _note(length_ns, first, last, end, is_marked=is_marked))
+
+
+def _steps_with_kernels(kernels: Int64, whole: Text) -> SteadyRange:
+    """From the first to the last step that launches a kernel, of steps that differ too much."""
+    with_kernels = np.flatnonzero(kernels)
+    if not len(with_kernels):
+        return SteadyRange(-1, -1, say("no steady range: the times of the steps differ too much"))
+    first, last = (1 + with_kernels[[0, -1]]).tolist()  # the iteration before the loop is no step
+    begin = (
+        say("start-up (iteration 0)")
+        if first == 1
+        else say("start-up (iterations 0 to {last})", last=first - 1)
+    )
+    note = say(
+        "no steady range: the times of the steps differ too much; left out: {begin}{end}",
+        begin=begin,
+        end=_empty_end(last + 1, len(kernels), whole),
+    )
+    return SteadyRange(first, last, note, is_even=False)
+
+
+def _empty_end(first: int, last: int, whole: Text) -> str:
+    """What lies behind the last step with kernels."""
+    if first > last:
+        return ""
+    if first == last:
+        return say("; the end of {whole} (iteration {last})", whole=whole, last=last)
+    return say(
+        "; the end of {whole} (iterations {first} to {last})", whole=whole, first=first, last=last
+    )
 
 
 def _lacks_work(data: RollupInput, edges_ns: Int64) -> Bool:

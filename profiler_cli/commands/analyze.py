@@ -186,7 +186,7 @@ def _add_aggregation(source: Path, database: Path, options: Options, console: Co
 
 
 def _within_steady(source: Path, options: Options, console: Console) -> Options:
-    """Return options that request the steady iterations; the start of a program has other steps."""
+    """Return options that request the steps that an import found, without start-up and end."""
     with open_database(source) as database:
         query = (
             "SELECT iter_start, iter_stop FROM view_aggregations WHERE is_steady AND phase = ''"
@@ -197,7 +197,7 @@ def _within_steady(source: Path, options: Options, console: Console) -> Options:
         return options
     first, last = rows[0]
     console.message(
-        f"Iterations {first} to {last} are steady: the others are left out (--iter_start=0: all)"
+        f"Iterations {first} to {last} without start-up are aggregated (--iter_start=0: all)"
     )
     return replace(options, iter_start=first, iter_stop=last)
 

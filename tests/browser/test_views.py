@@ -207,7 +207,7 @@ def test_the_steady_range_is_opened_and_says_what_it_leaves_out(
     picker = page.get_by_role("combobox", name="Aggregation")
     whole, steady = (
         "#1 · 0\u201320",
-        f"#2 · {summary['iter_start']}\u2013{summary['iter_stop']} · steady",
+        f"#2 · {summary['iter_start']}\u2013{summary['iter_stop']} · without start-up",
     )
     expect(picker.locator("option")).to_have_text([whole, steady])
     expect(picker).to_have_value("2")
@@ -233,7 +233,7 @@ def test_the_steady_range_is_opened_and_says_what_it_leaves_out(
     # Where start-up moves the mean, it leads and says why.
     expect(panel).to_contain_text(f"Step time ({whole_run['step_statistic']}, as profiled)")
     expect(panel).to_contain_text(whole_run["uneven_reason"])
-    panel.get_by_role("button", name="Show the steady range").click()
+    panel.get_by_role("button", name="Leave out start-up").click()
     expect(picker).to_have_value("2")
 
 

@@ -275,6 +275,7 @@ def _issues(
 ) -> Table:
     meta = dict(connection.execute("SELECT key, value FROM dldb_meta").fetchall())
     steady = find_steady_range(data, rollup.window)
+    is_steady = steady.exists and steady.is_even and SOURCE_NAME not in meta
     graphs = connection.execute("SELECT DISTINCT op - 1 FROM graph_launches")
     evidence = Evidence(
         data=data,
@@ -287,7 +288,7 @@ def _issues(
         lost_gpu_work=not (data.devices.used.any() or SOURCE_NAME in meta)
         and (data.devices.lost_records or _used_gpu(connection)),
         is_from_torch_profiler=meta.get("source_format") == "kineto",
-        steady=(steady.first, steady.last) if steady.exists and SOURCE_NAME not in meta else None,
+        steady=(steady.first, steady.last) if is_steady else None,
         graph_ops=frozenset(int(row[0]) for row in graphs),
     )
     issues = find_issues(evidence)

@@ -121,7 +121,7 @@ function StepLine({ data }: { data: PerformanceSummary }): JSX.Element {
   );
 }
 
-/** Which iterations these are, with the way from the steady range to the whole run and back. */
+/** Which iterations these are, with the way from the steps alone to the whole run and back. */
 function Range({ data }: { data: PerformanceSummary }): JSX.Element {
   const { aggregations, aggregation } = useScope();
   const isSteady = data.is_steady === 1;
@@ -132,7 +132,7 @@ function Range({ data }: { data: PerformanceSummary }): JSX.Element {
       {data.iter_start !== null && data.iter_stop !== null && (
         <ViewLink class="figure-link" view="iterations">
           {t("iterations {first}–{last}", { first: data.iter_start, last: data.iter_stop })}
-          {isSteady && ` (${t("steady")})`}
+          {isSteady && ` (${t("without start-up")})`}
         </ViewLink>
       )}
       {other !== null && other.id !== aggregation.id && (
@@ -141,7 +141,7 @@ function Range({ data }: { data: PerformanceSummary }): JSX.Element {
           class="link-button"
           onClick={() => navigate({ aggregation: String(other.id) })}
         >
-          {isSteady ? t("Show all iterations") : t("Show the steady range")}
+          {isSteady ? t("Show all iterations") : t("Leave out start-up")}
         </button>
       )}
     </span>

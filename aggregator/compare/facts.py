@@ -33,7 +33,10 @@ _SYSTEM: Final = {
 """Columns of ``system_config``, and what they are called."""
 _FIRST: Final = ("GPU", "GPUs used", "mode", "framework", "matrix products", "torch_compile")
 _LAST: Final = ("CUDA", "cuDNN", "driver", "GPU clock", "GPU memory", "CPU", "Nsight Systems")
-_SAME_AS_FACTS: Final = ("framework", "cuda_version", "cudnn_version", "markers", "marked_steps")
+_SAME_AS_FACTS: Final = (
+    *("framework", "cuda_version", "cudnn_version"),
+    *("markers", "marked_steps", "markers_resumed"),
+)
 _LOADER: Final = re.compile(r"^.*#_*(\w+?)DataLoaderIter.*$")
 _OUTPUT_OPTION: Final = re.compile(
     r"^--(?:output_path|profile_name|base_name|nsys_base_name|nsys_base_output_filename|force)=|^-f="

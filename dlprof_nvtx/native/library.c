@@ -40,6 +40,17 @@ static int find_loaded(struct dl_phdr_info *info, size_t size, void *path)
     return 1;
 }
 
+/* Note the version, once in each file; 0: CUPTI is too old. */
+static int note_version(void)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", version);
+    output_note("cupti_version", text);
+    if (version < OLDEST_CUPTI)
+        output_note("old_cupti", text);
+    return version >= OLDEST_CUPTI;
+}
+
 /* Load CUPTI; 0: there is none that the collector can use, which is noted. */
 int library_load(void)
 {
@@ -48,7 +59,7 @@ int library_load(void)
     void *library = NULL;
     uint32_t found = 0;
     if (version)
-        return version >= OLDEST_CUPTI;
+        return note_version();
     dl_iterate_phdr(find_loaded, path);
     if (!*path && given)
         snprintf(path, sizeof path, "%s", given);
@@ -69,11 +80,7 @@ int library_load(void)
     if (library_failed("cuptiGetVersion", cupti.GetVersion(&found)))
         return 0;
     version = found;
-    snprintf(path, sizeof path, "%u", found);
-    output_note("cupti_version", path);
-    if (found < OLDEST_CUPTI)
-        output_note("old_cupti", path);
-    return found >= OLDEST_CUPTI;
+    return note_version();
 }
 
 /* A function of the driver, which has loaded this library; NULL: it has none of that name. */

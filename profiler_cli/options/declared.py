@@ -71,7 +71,7 @@ class Options:
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
     standby: bool = False  # Whether nothing is recorded until ``dlprof record`` asks for it.
     every: float | None = None  # Time between windows of a job that stands by. Unit: s.
-    when: str = ""  # When such a job records a window: ``step>1.1x``.
+    when: float | None = None  # Such a job records a window if steps are slower by this factor.
     keep: int = 20  # Windows of such a job that are kept whole.
     disk_gb: float = 10.0  # What they may take.
     key_node: str = ""

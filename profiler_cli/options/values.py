@@ -12,8 +12,7 @@ from typing import ClassVar, Final, TypeVar
 from aggregator.errors import UnknownReportError
 
 BOOLEANS: Mapping[str, bool] = {"true": True, "True": True, "false": False, "False": False}
-SLOWER: Final = re.compile(r"step>(\d+(?:\.\d+)?)x")
-"""A condition on the steps of a job: longer than before by a factor."""
+_SLOWER: Final = re.compile(r"step>(\d+(?:\.\d+)?)x")
 LEAST_DURATION_S: Final = 10.0
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
 _Value = TypeVar("_Value")
@@ -129,11 +128,12 @@ def gigabytes() -> Kind:
 
 
 def slower_steps() -> Kind:
-    """A condition ``step>FACTORx``; kept as text."""
+    """Return a condition ``step>FACTORx``, which is kept as the factor."""
 
-    def parse(text: str) -> str:
-        match = SLOWER.fullmatch(text.replace(" ", ""))
-        return _checked(text, match is not None and 1 < float(match[1]) < math.inf)
+    def parse(text: str) -> float:
+        match = _SLOWER.fullmatch(text.replace(" ", ""))
+        factor = float(match[1]) if match is not None else math.nan
+        return _checked(factor, 1 < factor < math.inf)
 
     return Kind("CONDITION", "step>FACTORx with a factor above 1, as in 'step>1.1x'", parse)
 

@@ -35,7 +35,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "detail": ("high", "high"),
     "standby": ("true", True),
     "every": ("30m", 1800.0),
-    "when": ("step>1.2x", "step>1.2x"),
+    "when": ("step>1.2x", 1.2),
     "keep": ("3", 3),
     "disk_gb": ("2.5", 2.5),
     "memory": ("True", True),

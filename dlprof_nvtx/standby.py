@@ -26,7 +26,9 @@ AHEAD_NS = 500_000_000
 KEPT_STEPS = 200
 """Steps without profiling that are kept for the next window: the last ones."""
 LONGEST_NS = 600_000_000_000
-MINUTE_NS, MOST_OF_MINUTE = 60_000_000_000, 6_000
+LINE_VARIABLE = "DLPROF_STANDBY_LINE_S"
+"""Length of a line of the notes, a minute without it: tests cannot wait for minutes."""
+MINUTE_S, MOST_OF_MINUTE = "60", 6_000
 RING_BYTES = 500_000
 """Two files of this size hold the minutes of some weeks."""
 
@@ -46,13 +48,14 @@ class Minutes:
 
     def __init__(self) -> None:
         self._begin_ns = 0
+        self._line_ns = int(float(os.environ.get(LINE_VARIABLE, MINUTE_S)) * 1e9)
         self._loop = ""
         self._gaps: list[int] = []
         self._steps = 0
 
     def add(self, folder: Path, loop: str, gap_ns: int, now_ns: int) -> None:
         """Add a step, and write the line if the minute is over."""
-        if self._gaps and (now_ns - self._begin_ns >= MINUTE_NS or loop != self._loop):
+        if self._gaps and (now_ns - self._begin_ns >= self._line_ns or loop != self._loop):
             self._write(folder)
         if not self._gaps:
             self._begin_ns, self._loop, self._steps = now_ns - gap_ns, loop, 0
@@ -63,7 +66,7 @@ class Minutes:
     def _write(self, folder: Path) -> None:
         gaps, self._gaps = sorted(self._gaps), []
         line = {
-            "utc_s": round(time.time()),
+            "utc_s": round(time.time(), 1),
             "loop": self._loop,
             "steps": self._steps,
             "median_ns": round(statistics.median(gaps)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -16,7 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from aggregator.sources.collector.standing_by import make_job, read_job, read_minutes
+from aggregator.sources.collector.standing_by import (
+    make_job,
+    minutes_changed_ns,
+    read_job,
+    read_minutes,
+)
 from profiler_cli.capture import processes, raw_records
 from profiler_cli.capture.capture_session import FOLDER_VARIABLE, Ending
 from profiler_cli.capture.cupti_collector import OwnCollection
@@ -24,8 +30,7 @@ from profiler_cli.capture.nsight import Nsys, free_base
 from profiler_cli.capture.recorder import CUPTI, choose_recorder
 from profiler_cli.capture.running import Application
 from profiler_cli.options.parser import STANDBY_VARIABLE
-from profiler_cli.options.values import SLOWER
-from profiler_cli.outputs import output_folder
+from profiler_cli.outputs import display, output_folder
 
 if TYPE_CHECKING:
     from profiler_cli.console import Console
@@ -34,42 +39,42 @@ if TYPE_CHECKING:
 WINDOW_STEPS: Final = 40
 """Steps of a window, if a request has no other number."""
 FILES_VARIABLE: Final = "DLPROF_COLLECT_FILES"
+STEM: Final = "window-"
+"""Begin of the names of the databases; the time of the request follows."""
 LEAST_LINES: Final = 3
 """Minutes before a step can be called slow: the level of the steps until then."""
 SLOW_LINES: Final = 2
 """Minutes in sequence that have to be slow."""
+MOST_LINES: Final = 30
+"""The slow minutes are looked for among the last ones: a window may have taken some of them."""
 _LOOK_S: Final = 5.0
 
 
-def slow_ratio(text: str) -> float | None:
-    """Return the factor of ``step>1.1x``; None if there is no condition."""
-    match = SLOWER.fullmatch(text.replace(" ", ""))
-    return float(match[1]) if match is not None else None
-
-
-def has_slowed(lines: Sequence[Mapping[str, Any]], ratio: float, since_utc_s: float) -> bool:
-    """Return whether the last minutes of a process are slower than those before.
+def step_medians(lines: Sequence[Mapping[str, Any]], since_utc_s: float) -> list[int]:
+    """Return the median steps of the loop of a process that has most of them. Unit: ns.
 
     Args:
         lines: What the process noted, a line a minute.
-        ratio: Slower than the level before by this factor.
         since_utc_s: When the level was looked at last; earlier lines do not count.
     """
     loops: dict[str, int] = {}
     for line in lines:
         loops[str(line["loop"])] = loops.get(str(line["loop"]), 0) + int(line["steps"])
-    if not loops:
-        return False
-    most = max(loops, key=lambda name: loops[name])
-    medians = [
+    most = max(loops, key=lambda name: loops[name], default="")
+    return [
         int(line["median_ns"])
         for line in lines
         if line["loop"] == most and float(line["utc_s"]) > since_utc_s
     ]
-    if len(medians) < LEAST_LINES + SLOW_LINES:
-        return False
-    level = statistics.median(medians[:-SLOW_LINES])
-    return all(median > ratio * level for median in medians[-SLOW_LINES:])
+
+
+def has_slowed(medians: Sequence[int], ratio: float) -> bool:
+    """Return whether all minutes from one on are slower by a factor than the level before it."""
+    first = max(LEAST_LINES, len(medians) - MOST_LINES)
+    return any(
+        min(medians[at:]) > ratio * statistics.median(medians[:at])
+        for at in range(first, len(medians) - SLOW_LINES + 1)
+    )
 
 
 class _NoMonitor:
@@ -93,10 +98,14 @@ class StandbyCollection(OwnCollection):
     ratio: float | None = None  # Of ``--when``.
     arguments: tuple[str, ...] = ()  # Of the ``dlprof record`` that is started here.
     console: Console | None = None
+    output: Path = Path()  # Folder of the windows.
     windows: int = 0
     _next_s: float = 0.0  # When a window is due by the clock.
     _since_utc_s: float = 0.0
     _looked_s: float = 0.0
+    _changed_ns: int = 0  # When the minutes that were looked at were written.
+    _level_lines: int = LEAST_LINES  # So many give the level of the steps.
+    _level: Path | None = None  # The window of the steps at their level; it is compared with.
     _asked: subprocess.Popen[bytes] | None = field(default=None)
 
     is_recording: ClassVar[bool] = False
@@ -118,8 +127,10 @@ class StandbyCollection(OwnCollection):
         if self._asked is not None:
             if self._asked.poll() is None:
                 return
-            self.windows += self._asked.returncode == 0
-            self._asked = None
+            is_done, self._asked = self._asked.returncode == 0, None
+            self.windows += is_done
+            if is_done and self.ratio is not None:
+                self._compare()
         if now_s >= self._next_s:
             self._next_s = now_s + (self.every_s or math.inf)
             self._record("by the clock")
@@ -129,10 +140,17 @@ class StandbyCollection(OwnCollection):
 
     def _look(self, ratio: float) -> None:
         job = read_job(self.folder) if self.folder is not None else None
-        minutes = read_minutes(job).values() if job is not None else ()
-        if any(has_slowed(lines, ratio, self._since_utc_s) for lines in minutes):
+        changed_ns = minutes_changed_ns(job) if job is not None else 0
+        if job is None or changed_ns == self._changed_ns:
+            return  # Weeks of minutes take a while to read.
+        self._changed_ns, minutes = changed_ns, read_minutes(job).values()
+        processes_ns = [step_medians(lines, self._since_utc_s) for lines in minutes]
+        if any(has_slowed(medians, ratio) for medians in processes_ns):
             self._since_utc_s = time.time()
             self._record(f"steps are more than {ratio:g} times as long as before")
+        elif not self.windows and max(map(len, processes_ns), default=0) >= self._level_lines:
+            self._level_lines += LEAST_LINES  # If it fails it is tried again, but not at once.
+            self._record("the level of the steps, to compare with")
 
     def _record(self, why: str) -> None:
         if self.console is not None:
@@ -143,6 +161,14 @@ class StandbyCollection(OwnCollection):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
+
+    def _compare(self) -> None:
+        """Say how the window that was just recorded compares with the one before."""
+        newest = max(self.output.glob(f"{STEM}*.sqlite"), default=None)
+        before, self._level = self._level, newest
+        if before is not None and newest is not None and self.console is not None:
+            names = shlex.join([display(before), display(newest)])
+            self.console.message(f"What became slower: dlprof compare {names}")
 
     def stop(self) -> None:
         """Do nothing: the processes record only what was asked for."""
@@ -178,9 +204,10 @@ def run_standby(options: Options, console: Console) -> int:
             records=records,
             cupti=recorder.cupti,
             every_s=options.every,
-            ratio=slow_ratio(options.when),
+            ratio=options.when,
             arguments=_arguments(options),
             console=console,
+            output=options.output_path,
         )
         ending = Ending()
         with collection:

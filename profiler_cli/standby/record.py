@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aggregator.compare.summary import SUFFIX as SUMMARY_SUFFIX
 from aggregator.errors import CollectorError
@@ -28,13 +28,10 @@ from profiler_cli.console import EXIT_DONE, Console, Verbosity
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.options.values import whole_number
 from profiler_cli.outputs import display, output_folder
-from profiler_cli.standby.job import WINDOW_STEPS
+from profiler_cli.standby.job import STEM, WINDOW_STEPS
 
 if TYPE_CHECKING:
     from aggregator.sources.collector.standing_by import Window
-
-STEM: Final = "window-"
-"""Begin of the names of the databases; the time of the request follows."""
 
 
 def run_record(words: Sequence[str]) -> int:

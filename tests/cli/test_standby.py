@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler_cli.standby.job import has_slowed
+from profiler_cli.standby.job import has_slowed, step_medians
 from tests.cli.forking import Forks
 from tests.cli.test_own_collector import CUDA, Bench, cache  # noqa: F401 - a fixture
 
@@ -51,14 +51,14 @@ def wait_for(is_true: Callable[[], object]) -> None:
 class Job:
     """A training that stands by, in the folder of a bench."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, *options: str, script: str = TRAINING) -> None:
         self.bench, self.folder = bench, bench.folder
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         bench.environment["TMPDIR"] = str(self.temporary)
-        (self.folder / "train.py").write_text(CUDA + TRAINING)
+        (self.folder / "train.py").write_text(CUDA + script)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "--standby", sys.executable, "train.py"],
+            [sys.executable, "-c", MAIN, "--standby", *options, sys.executable, "train.py"],
             cwd=self.folder,
             env=bench.environment,
             stdout=subprocess.PIPE,
@@ -216,11 +216,66 @@ def _minutes(*medians_ms: float, loop: str = "SGD") -> list[dict[str, object]]:
 
 
 def test_steps_have_slowed_after_two_slow_minutes() -> None:
-    assert not has_slowed(_minutes(10, 10, 10, 10, 12), 1.1, 0)
-    assert has_slowed(_minutes(10, 10, 10, 12, 12), 1.1, 0)
-    assert not has_slowed(_minutes(10, 10, 10, 12, 10.5), 1.1, 0)
+    def is_slower(lines: list[dict[str, object]], since_utc_s: float = 0.0) -> bool:
+        return has_slowed(step_medians(lines, since_utc_s), 1.1)
+
+    assert not is_slower(_minutes(10, 10, 10, 10, 12))
+    assert is_slower(_minutes(10, 10, 10, 12, 12))
+    assert not is_slower(_minutes(10, 10, 10, 12, 10.5))
+    # Nobody may have looked for some minutes.
+    assert is_slower(_minutes(10, 10, 10, *[12] * 9))
     # Minutes before the last window do not count.
-    assert not has_slowed(_minutes(10, 10, 10, 12, 12), 1.1, 120)
-    assert not has_slowed([], 1.1, 0)
+    assert not is_slower(_minutes(10, 10, 10, 12, 12), 120)
+    assert not is_slower([])
     other = _minutes(30, 30, loop="evaluation")
-    assert not has_slowed([*_minutes(10, 10, 10, 10, 10), *other], 1.1, 0)
+    assert not is_slower([*_minutes(10, 10, 10, 10, 10), *other])
+
+
+SLOWING = """
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fake.fake_init()
+
+class Samples(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        while True:
+            time.sleep(0.03 if os.path.exists("slow-loader") else 0.001)
+            yield torch.zeros(2, 4)
+
+for batch in torch.utils.data.DataLoader(Samples(), batch_size=None):
+    time.sleep(0.03 if os.path.exists("slow-sleep") else 0.002)
+    model(batch).sum().backward()
+    fake.fake_launch(b"kernel", 0)
+    fake.fake_launch(b"second", 0)
+    optimizer.step()
+    if os.path.exists("stop"):
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "cause"), [("sleep", "Python between ops"), ("loader", "data loader")]
+)
+def test_slower_steps_are_noticed_and_two_windows_name_the_cause(
+    bench: Bench, how: str, cause: str
+) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    bench.environment["DLPROF_STANDBY_LINE_S"] = "0.5"
+    job = Job(bench, "--when=step>3x", "--output_path=out", script=SLOWING)
+    windows = job.folder / "out"
+    wait_for(lambda: list(windows.glob("window-*.sqlite")))
+    (job.folder / f"slow-{how}").touch()
+    wait_for(lambda: len(list(windows.glob("window-*.sqlite"))) == 2)
+    code, output = job.end()
+    assert code == 0, output
+    assert "to compare with" in output
+    assert "more than 3 times as long" in output
+    first, second = sorted(windows.glob("window-*.sqlite"))
+    compared = bench.start("compare", str(first), str(second))
+    verdict, *rest = compared.stdout.splitlines()
+    assert "The step is slower" in verdict
+    assert f"What changed: {cause} +" in verdict
+    # The windows are of one job: nothing of its set-up differs.
+    assert not any("What else differs" in line for line in rest), compared.stdout

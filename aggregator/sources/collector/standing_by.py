@@ -323,6 +323,11 @@ def read_minutes(job: Job) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
+def minutes_changed_ns(job: Job) -> int:
+    """Return when a process last noted a minute, by the clock of files; 0: none has."""
+    return max((path.stat().st_mtime_ns for path in job.folder.glob("minutes.*.jsonl")), default=0)
+
+
 def _write(path: Path, content: dict[str, Any]) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

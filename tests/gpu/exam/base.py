@@ -24,6 +24,8 @@ SETTLE = 10
 """Steps after the gate that do not count: batches that waited ready, clocks that were low."""
 GATE, GATE_AT, REPORT = "EXAM_GATE", "EXAM_GATE_AT", "EXAM_REPORT"
 """Variables: files of the gate, the step that it stands before, and where the times go."""
+BLOCK = "EXAM_BLOCK"
+"""Variable: the gate stands also after every so many steps, until it is said to stop there."""
 
 
 def options(*switches: str, **numbers: int) -> argparse.Namespace:
@@ -59,12 +61,16 @@ def train(
         samples: Of a step.
     """
     gate_at, losses = int(os.environ.get(GATE_AT, "0")), []
+    block = int(os.environ.get(BLOCK, "0"))
     ends: list[Any] = []
     started_s = 0.0
     for number, batch in enumerate(batches):
         if number == gate_at:
             _pass_gate(a.device)
             started_s, ends = time.perf_counter(), [_now(a.device)]
+        turn, is_inside = divmod(number - gate_at, block) if block else (0, 1)
+        if turn > 0 and not is_inside and not _pass_gate(a.device, str(turn)):
+            break
         loss = step(batch)
         if number < 3:
             losses.append(loss.detach().float().mean())
@@ -74,7 +80,8 @@ def train(
             break
     if a.device == "cuda":
         torch.cuda.synchronize()
-    times_ms = [round(_between_ms(*pair), 4) for pair in itertools.pairwise(ends)][SETTLE:]
+    times_ms = [round(_between_ms(*pair), 4) for pair in itertools.pairwise(ends)]
+    times_ms = times_ms if block else times_ms[SETTLE:]
     report: dict[str, Any] = {"times_ms": times_ms, "samples": samples}
     report["losses"] = [float(loss) for loss in losses]
     if a.device == "cuda":
@@ -84,15 +91,18 @@ def train(
         Path(path).write_text(json.dumps(report), encoding="utf-8")
 
 
-def _pass_gate(device: str) -> None:
-    """Say that the program is ready, and wait until it may go on."""
+def _pass_gate(device: str, turn: str = "") -> bool:
+    """Say that the program is ready, and wait until it may go on; returns whether it may."""
     if not (name := os.environ.get(GATE)):
-        return
+        return True
     if device == "cuda":
         torch.cuda.synchronize()
-    Path(f"{name}.ready").touch()
-    while not Path(f"{name}.go").exists():
+    Path(f"{name}.ready{turn}").touch()
+    while not Path(f"{name}.go{turn}").exists():
+        if Path(f"{name}.stop").exists():
+            return False
         time.sleep(0.01)
+    return True
 
 
 def _now(device: str) -> Any:

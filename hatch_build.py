@@ -15,6 +15,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: What the build leaves last: the viewer's page, and the page of the HTML report.
 BUILT = ("viewer/static/dlprof/.vite/manifest.json", "aggregator/html_report/page.html")
+#: The packages whose code is in the page; a wheel has them in its metadata (PEP 770).
+SBOM = "viewer/static/dlprof/.vite/sbom.cdx.json"
 SKIP_VARIABLE = "DLPROF_SKIP_FRONTEND_BUILD"
 NO_NPM = f"""\
 npm was not found, and the viewer's page has to be built before it can be packaged.
@@ -65,6 +67,8 @@ class BuildHook(BuildHookInterface[Any]):
             self._build_libraries(root / "dlprof_nvtx" / "native")
         if os.environ.get(SKIP_VARIABLE) != "1":
             self._build_page(root)
+        if self.target_name == "wheel" and (root / SBOM).is_file():
+            build_data["sbom_files"].append(SBOM)
 
     def _build_libraries(self, native: Path) -> None:
         for stale in native.glob("collector-*.so"):

@@ -1,6 +1,7 @@
 /**
  * The notices that licenses ask for in copies: of every package whose code is in what is built, as
- * its own license file has them. A package without one fails the build.
+ * its own license file has them. A package without one fails the build. And the list of these
+ * packages for programs (CycloneDX), which the wheel takes into its metadata.
  */
 
 import { readdirSync, readFileSync } from "node:fs";
@@ -8,6 +9,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const NOTICES = "NOTICES.txt";
+/** Not served: beside the manifest. */
+const SBOM = ".vite/sbom.cdx.json";
 
 const PACKAGE = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(licen[cs]e|copying|notice)([.-].*)?$/i;
@@ -30,8 +33,12 @@ function packagesIn(bundle) {
   return [...new Set(folders)].sort();
 }
 
+function describe(folder) {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+}
+
 function noticeOf(folder) {
-  const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const { name, version, license } = describe(folder);
   const files = readdirSync(folder).filter((file) => LICENSE_FILE.test(file));
   if (!files.length) throw new Error(`${name} is bundled and has no license file`);
   const texts = files.sort().map((file) => readFileSync(join(folder, file), "utf8"));
@@ -47,13 +54,29 @@ export function noticesOf(bundle) {
   return `${[title, ...notices].join(`\n\n${RULE}\n\n`)}\n`;
 }
 
+/** Packages of a bundle as a CycloneDX document. */
+function sbomOf(bundle) {
+  const components = packagesIn(bundle)
+    .map(describe)
+    .map(({ name, version, license }) => ({
+      type: "library",
+      name,
+      version,
+      licenses: [{ expression: license }],
+      purl: `pkg:npm/${name.replace("@", "%40")}@${version}`,
+    }));
+  return JSON.stringify({ bomFormat: "CycloneDX", specVersion: "1.6", version: 1, components });
+}
+
 /** Writes the notices beside what is built, and says in each file with such code where they are. */
 export function notices() {
   return {
     name: "notices",
     enforce: "post",
     generateBundle(_, bundle) {
-      this.emitFile({ type: "asset", fileName: NOTICES, source: noticesOf(bundle) });
+      const source = noticesOf(bundle);
+      this.emitFile({ type: "asset", fileName: SBOM, source: sbomOf(bundle) });
+      this.emitFile({ type: "asset", fileName: NOTICES, source });
       for (const item of Object.values(bundle)) {
         if (item.type === "chunk" && packagesIn({ item }).length)
           item.code = `/*! The notices of the packages in this file are in ${NOTICES}. */\n${item.code}`;

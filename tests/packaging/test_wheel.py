@@ -235,6 +235,19 @@ def test_the_page_and_the_html_report_have_the_notices_of_what_is_bundled(wheel:
             assert license_file.read_text("utf-8").strip() in text
 
 
+def test_the_metadata_lists_the_packages_in_the_page(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        notices = archive.read(f"{PAGE}NOTICES.txt").decode()
+        (path,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
+        listed = json.loads(archive.read(path))
+    assert listed["bomFormat"] == "CycloneDX"
+    written = re.findall(r"^=+\n\n(\S+) (\S+) \((.+)\)$", notices, re.MULTILINE)
+    assert [
+        (one["name"], one["version"], one["licenses"][0]["expression"])
+        for one in listed["components"]
+    ] == written
+
+
 def test_the_wheel_holds_no_source_of_the_page_no_tests_and_no_secrets(names: set[str]) -> None:
     unwanted = [
         name

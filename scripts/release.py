@@ -1,7 +1,8 @@
 """Build a release and check it as a user would install it: ``make release``.
 
 Writes into ``dist/``: the sdist and the wheel, ``NOTES.md`` (this version's part of the
-change log), ``SHA256SUMS`` and, with a key, its signature. Ends with 1 and one
+change log), ``sbom.cdx.json`` (what the wheel contains and installs, as CycloneDX), ``SHA256SUMS``
+and, with a key, its signature. Ends with 1 and one
 sentence if something is wrong.
 """
 
@@ -20,6 +21,7 @@ import tempfile
 import urllib.request
 import zipfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -29,6 +31,7 @@ MOST_PACKAGES = 12
 MACHINES = ("x86_64", "aarch64")
 """For each of which the wheel holds a library of the collector."""
 NOTES = "NOTES.md"
+SBOM = "sbom.cdx.json"
 SUMS = "SHA256SUMS"
 
 
@@ -110,11 +113,12 @@ def _candidates(version: str) -> list[str]:
     return [path for name in names if (path := shutil.which(name))]
 
 
-def check_installation(python: str, wheel: Path) -> list[str]:
+def check_installation(python: str, wheel: Path) -> tuple[list[str], list[dict[str, Any]]]:
     """Install the wheel alone in a new environment, analyze the bundled profile and show it.
 
     Returns:
-        The packages that the wheel without extras installs, itself among them.
+        The packages that the wheel without extras installs, itself among them, and the metadata of
+        those that it installs with the viewer.
 
     Raises:
         ReleaseError: if a command fails or its result is not there.
@@ -144,7 +148,44 @@ def check_installation(python: str, wheel: Path) -> list[str]:
             raise ReleaseError(f"dlprof wrote {sorted(made)} and no database or report.")
         run(*install, f"{wheel}[viewer]", cwd=folder)
         check_viewer(binaries / "dlprofviewer", folder)
-    return packages
+        inspect = (binaries / "python", "-m", "pip", "inspect", "--local")
+        installed = json.loads(run(*inspect, cwd=folder))["installed"]
+    return packages, [package["metadata"] for package in installed]
+
+
+def bill_of_materials(wheel: Path, installed: list[dict[str, Any]]) -> dict[str, Any]:
+    """List the packages in the wheel's page and those it installs with the viewer, as CycloneDX."""
+    with zipfile.ZipFile(wheel) as archive:
+        (own,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
+        components = json.loads(archive.read(own))["components"]
+    main = {}
+    for package in sorted(installed, key=lambda package: str(package["name"]).lower()):
+        component = {
+            "type": "library",
+            "name": package["name"],
+            "version": package["version"],
+            "licenses": _licenses(package),
+            "purl": f"pkg:pypi/{package['name'].lower().replace('_', '-')}@{package['version']}",
+        }
+        if package["name"] == "open-dlprof":
+            main = component
+        elif package["name"] not in {"pip", "setuptools"}:
+            components.append(component)
+    document = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
+    return document | {"metadata": {"component": main}, "components": components}
+
+
+def _licenses(package: dict[str, Any]) -> list[dict[str, Any]]:
+    """Name the license by its expression, else as the older fields of the metadata do."""
+    if expression := package.get("license_expression"):
+        return [{"expression": expression}]
+    named = [
+        text.rpartition(" :: ")[2]
+        for text in package.get("classifier", [])
+        if text.startswith("License :: ")
+    ]
+    first_line = str(package.get("license", "")).partition("\n")[0]
+    return [{"license": {"name": name}} for name in named or [first_line] if name]
 
 
 def check_viewer(command: Path, folder: Path) -> None:
@@ -202,8 +243,9 @@ def make(*, key: str | None, is_draft: bool) -> None:
         raise ReleaseError("The working tree has changes that are not committed.")
     wheel = build()
     pythons = installed_pythons()
+    installed: list[dict[str, Any]] = []
     for number, python in pythons.items():
-        packages = check_installation(python, wheel)
+        packages, installed = check_installation(python, wheel)
         if len(packages) > MOST_PACKAGES:
             raise ReleaseError(f"{len(packages)} packages without extras: {', '.join(packages)}")
         sys.stdout.write(
@@ -218,6 +260,7 @@ def make(*, key: str | None, is_draft: bool) -> None:
     if untranslated := run(sys.executable, "scripts/update_texts.py", "--list"):
         sys.stdout.write(f"Shown in English, for they are not translated:\n{untranslated}")
     (DIST / NOTES).write_text(notes, "utf-8")
+    (DIST / SBOM).write_text(json.dumps(bill_of_materials(wheel, installed), indent=1), "utf-8")
     sums = write_sums(DIST)
     signed = sign(sums, key).name if key else "no signature, for no --key was given"
     sys.stdout.write(f"{sums.read_text('utf-8')}{signed}\n")

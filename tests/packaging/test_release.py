@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -95,6 +96,26 @@ def test_the_signature_is_that_of_the_key_and_of_the_sums(tmp_path: Path) -> Non
 
     assert is_right(sums.read_bytes())
     assert not is_right(sums.read_bytes() + b"more")
+
+
+def test_materials_are_the_packages_in_the_page_and_those_installed(tmp_path: Path) -> None:
+    page = {"type": "library", "name": "preact", "version": "11.2.0"}
+    wheel = tmp_path / "a.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("a.dist-info/sboms/sbom.cdx.json", json.dumps({"components": [page]}))
+    installed = [
+        {"name": "pip", "version": "1"},
+        {"name": "XlsxWriter", "version": "3.2", "classifier": ["License :: OSI Approved :: BSD"]},
+        {"name": "open-dlprof", "version": "1.0.0", "license_expression": "Apache-2.0"},
+        {"name": "typing_extensions", "version": "4", "license": "PSF\nall of it"},
+    ]
+    made = release.bill_of_materials(wheel, installed)
+    assert made["metadata"]["component"]["licenses"] == [{"expression": "Apache-2.0"}]
+    assert made["components"][0] == page
+    assert [(part["purl"], part["licenses"]) for part in made["components"][1:]] == [
+        ("pkg:pypi/typing-extensions@4", [{"license": {"name": "PSF"}}]),
+        ("pkg:pypi/xlsxwriter@3.2", [{"license": {"name": "BSD"}}]),
+    ]
 
 
 def test_the_python_that_runs_is_found() -> None:

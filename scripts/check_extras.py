@@ -40,6 +40,15 @@ _INITIALIZE = {
         "clientInfo": {"name": "check", "version": "1"},
     },
 }
+#: The library in the wheel is found, fits this machine, and no compiler is asked for.
+_COLLECTOR = """
+import ctypes, os, dlprof_nvtx
+from profiler_cli.capture.native import build_library
+os.environ["PATH"] = ""
+library = build_library()
+assert library.is_relative_to(os.path.dirname(dlprof_nvtx.__file__)), library
+ctypes.CDLL(str(library)).dlprof_collector_begin
+"""
 _NOTEBOOK = """
 from dlprof_client import connect
 run = connect("dlprof_dldb.sqlite")
@@ -115,8 +124,9 @@ def _variables() -> dict[str, str]:
 
 
 def check_base(environment: Environment) -> None:
-    """Analyze a profile and write a report."""
+    """Analyze a profile, write a report and load the collector."""
     environment.dlprof("--database=profile.sqlite", "--reports=summary")
+    environment.python("-c", _COLLECTOR)
 
 
 def check_viewer(environment: Environment) -> None:

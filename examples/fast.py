@@ -24,9 +24,8 @@ def train(steps: int, device: str) -> float:
             start = time.perf_counter()
         optimizer.zero_grad()
         with torch.autocast(device, dtype=torch.bfloat16):
-            output = model(tokens.to(device, non_blocking=True))
-            targets = targets.to(device, non_blocking=True)
-            loss = cross_entropy(output.flatten(0, 1), targets.flatten())
+            output = model(tokens.to(device, non_blocking=True)).flatten(0, 1)
+            loss = cross_entropy(output, targets.to(device, non_blocking=True).flatten())
         loss.backward()
         optimizer.step()
         total += loss.detach()

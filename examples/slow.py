@@ -20,8 +20,8 @@ def train(steps: int, device: str) -> float:
         if step == WARM_UP:
             start = time.perf_counter()
         optimizer.zero_grad()
-        output = model(tokens.to(device))
-        loss = cross_entropy(output.flatten(0, 1), targets.to(device).flatten())
+        output = model(tokens.to(device)).flatten(0, 1)
+        loss = cross_entropy(output, targets.to(device).flatten())
         loss.backward()
         optimizer.step()
         total += loss.item()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from aggregator.advice import imbalanced_gpus
+from aggregator.advice import imbalanced_gpus, input_bound
 from aggregator.advice.evidence import gap_items, gpu_item
 from aggregator.advice.facts import Facts, RankWait
 from aggregator.advice.finding import ALL_RANKS, Answer, Finding, Item, Proof
+from aggregator.profile.arrays import Bool
 from aggregator.texts import Text, say
 
 NAME = "late_ranks"
@@ -15,6 +16,7 @@ MIN_SHARE_PCT = 3.0  # A smaller share of the step is not reported.
 MAIN_RATIO = 0.6  # Share of all waiting that one rank must cause to be named.
 STALL_RATIO = 0.5  # In a stall the rank is late by more than this times the largest delay.
 MIN_STALL_NS = 1_000_000
+LOADING_RATIO = 0.5  # Share of its lateness in which it waits for a batch: that makes it late.
 
 
 def advise(facts: Facts) -> Answer:
@@ -112,6 +114,15 @@ def _in_turns(share: float) -> Text:
 
 def _recommendation(facts: Facts, late: RankWait) -> Text:
     """What to look at: its GPU does not compute much longer than the others."""
+    loading_ns = int(input_bound.loading_in_gaps(facts)[_late_work(facts, late)].sum())
+    if loading_ns >= LOADING_RATIO * late.kept_waiting_ns / (len(facts.rank_waits) - 1):
+        return say(
+            "Look at the data loader of rank {rank}: its GPU waits {ms:.0f} ms a step for the next "
+            "batch. Its samples may be larger, its storage or CPU cores slower, or its workers "
+            "fewer than those of the other ranks",
+            rank=late.rank,
+            ms=loading_ns / facts.steps.count / 1e6,
+        )
     pauses = _pauses(facts, late)
     if pauses:
         return say(
@@ -131,8 +142,17 @@ def _recommendation(facts: Facts, late: RankWait) -> Text:
 
 def _pauses(facts: Facts, late: RankWait) -> tuple[Item, ...]:
     """The ops before whose work the GPU of a rank was idle for long."""
-    here = facts.launched & (facts.work.device == late.device)
-    return gap_items(facts, here & (facts.gap_ns >= MIN_STALL_NS))
+    return gap_items(facts, _late_work(facts, late) & (facts.gap_ns >= MIN_STALL_NS))
+
+
+def _late_work(facts: Facts, late: RankWait) -> Bool:
+    """Mask of the work that a rank launched, which may share its GPU with another one."""
+    mine = f"/rank_{late.rank}/"
+    ops = np.array([name.startswith(mine) for name in facts.ops.names], dtype=bool)
+    here: Bool = facts.launched & (facts.work.device == late.device)
+    if sum(wait.device == late.device for wait in facts.rank_waits) > 1:
+        here &= ops[facts.work.op]
+    return here
 
 
 def _even_work() -> Text:

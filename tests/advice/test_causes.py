@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
 import sqlite3
@@ -299,6 +300,47 @@ def test_a_rank_that_is_late_in_every_fifth_step_is_named(imported: ProfileFacto
     # 0.12 s in one step of five
     assert gain_ns == pytest.approx(0.12e9 / 5, rel=0.15)
     assert [row[0] for row in late] == [4, 9, 14, 19, 24, 29]
+
+
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+@pytest.mark.parametrize("cause", ["the data loader of rank 1", "the Python code of rank 1"])
+@pytest.mark.parametrize("share_a_gpu", [False, True])
+def test_late_rank_is_named_with_what_makes_it_late(
+    tmp_path: Path, cause: str, *, share_a_gpu: bool
+) -> None:
+    trace = Trace()
+    threads = [trace.thread(pid=101 + rank) for rank in range(2)]
+    for device in range(1 if share_a_gpu else 2):
+        trace.gpu(device)
+    for number, (rank, thread) in itertools.product(range(12), enumerate(threads)):
+        at, begin = number * STEP_NS, number * STEP_NS + (1_500_000 if rank else 50_000)
+        thread.range(f"iteration {number}", at, at + STEP_NS - 1)
+        if "loader" in cause:
+            name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+            thread.range(name, at + 10, begin - 1_000)
+        device = 0 if share_a_gpu else rank
+        for kernel, stream, first, end in (
+            (GEMM, 7, begin, begin + 40_000),
+            (ALL_REDUCE, 17, begin + 45_000, at + 1_900_000 + rank),
+        ):
+            thread.launch(
+                *(kernel, first - 500),
+                gpu=(first, end),
+                device=device,
+                long_name=f"{kernel}(x)",
+                stream=stream,
+            )
+    found = analyze(trace, tmp_path).query(
+        "SELECT problem, recommendation FROM view_advice"
+        " WHERE aggr_id = 1 AND advice_name = 'late_ranks'"
+    )
+    ((problem, recommendation),) = found
+    assert "for rank 1" in problem
+    # A GPU that another rank uses is never idle while that one waits in a collective.
+    assert ("the Python code of rank 1" if share_a_gpu else cause) in recommendation
+    assert "rank_0" not in recommendation
 
 
 def test_a_single_window_is_judged_with_less_certainty(imported: ProfileFactory) -> None:

@@ -138,7 +138,7 @@ def main() -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % count)
     dist.init_process_group("nccl" if a.device == "cuda" else "gloo")
     model = in_parallel(Net().to(a.device))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, foreach=not a.tensor)
     loader = torch.utils.data.DataLoader(Samples(), batch_size=BATCH)
     if RANK:
         os.environ.pop("EXAM_REPORT", None)

@@ -33,11 +33,10 @@ from aggregator.sources.nsys.reference import BARE, PROFILED
 from aggregator.sources.nsys.reference import MARKED as MARKED_STEP
 from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.measured import REPOSITORY
-from benchmarks.overhead_tables import ALONE, MARKED, NSYS, OWN, costs_table, workload_tables
+from benchmarks.overhead_tables import ALONE, MARKED, NSYS, OWN, workload_tables
 from benchmarks.recorded_names import compare_names, read_steps
 
 PROGRAMS = REPOSITORY / "benchmarks" / "overhead_programs.py"
-COSTS = REPOSITORY / "benchmarks" / "launch_costs.py"
 
 
 @dataclass(frozen=True)
@@ -88,22 +87,6 @@ LEAST = 3
 """Fewer steps have no median."""
 LIMIT_S, END_S = 90.0, 10.0
 """A program that takes longer is asked to end, and then killed."""
-SWITCHES: dict[str, list[str]] = {
-    "nothing (no nsys)": [],
-    "`-t nvtx`": ["-t", "nvtx", "-s", "none", "--cpuctxsw=none"],
-    "`-t cuda`": ["-t", "cuda", "-s", "none", "--cpuctxsw=none"],
-    "`-t cuda,nvtx`": ["-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none"],
-    "the same, flush every second (`--detail=normal`)": [
-        *("-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none", "--cuda-flush-interval=1000")
-    ],
-    "the same without CUDA events (`--detail=low`)": [
-        *("-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none", "--cuda-flush-interval=1000"),
-        "--cuda-event-trace=false",
-    ],
-    "with context switches (`--detail=high`)": [
-        *("-t", "cuda,nvtx", "-s", "none", "--cuda-flush-interval=1000")
-    ],
-}
 
 
 class Bench:
@@ -264,28 +247,7 @@ class Bench:
 
     def write_tables(self) -> None:
         """Write all tables from what is known by now."""
-        costs = _read_json(self.folder / "costs.json")
-        text = "\n".join([*workload_tables(self.results), *costs_table(costs)])
-        (self.folder / "overhead.md").write_text(text)
-
-    def measure_costs(self, nsys: str, gpu: str, rounds: int) -> None:
-        """Time launches by what Nsight Systems records; the rows take turns, the fastest counts."""
-        found: dict[str, dict[str, float]] = {}
-        for _ in range(rounds):
-            for name, switches in SWITCHES.items():
-                report = ["-o", str(self.folder / "costs"), "--force-overwrite=true"]
-                before = [nsys, "profile", *switches, *report] if switches else []
-                result: dict[str, Any] = {"errors": []}
-                log = self.folder / "costs.times"
-                self._run([*before, sys.executable, str(COSTS)], gpu, result, log)
-                times = _last_json(log.with_suffix(".log"))
-                best = found.setdefault(name, {})
-                for kind, time_us in times.items():
-                    best[kind] = min(time_us, best.get(kind, time_us))
-                print(name, times or result["errors"], flush=True)
-                (self.folder / "costs.json").write_text(json.dumps(found, indent=1))
-        with self._lock:
-            self.write_tables()
+        (self.folder / "overhead.md").write_text("\n".join(workload_tables(self.results)))
 
 
 def _ends(process: subprocess.Popen[Any], seconds: float) -> bool:
@@ -305,16 +267,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _last_json(path: Path) -> dict[str, float]:
-    """Return the last line of a log that holds a JSON object."""
-    lines = path.read_text().splitlines() if path.is_file() else []
-    for line in reversed(lines):
-        if line.startswith("{"):
-            found: dict[str, float] = json.loads(line)
-            return found
-    return {}
 
 
 def run_all(
@@ -370,8 +322,6 @@ def main() -> int:
     parser.add_argument("--ways", default=",".join(WAYS), help="comma list")
     parser.add_argument("--gpus", default="0", help="comma list of GPUs that work side by side")
     parser.add_argument("--lanes", type=int, default=1, help="programs that share a GPU")
-    parser.add_argument("--costs", type=int, default=0, metavar="N", help="rounds of launch costs")
-    parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--dlprof", default=shlex.join(DLPROF), help="command, in quotes")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds for everything")
     parser.add_argument("--keep", action="store_true", help="keep the captures")
@@ -390,8 +340,6 @@ def main() -> int:
     with bench.clocks:
         chosen = [workload for name in wanted if (workload := by_name[name])]
         run_all(bench, chosen, gpus, options.lanes)
-    if options.costs:
-        bench.measure_costs(options.nsys, gpus[0], options.costs)
     print((folder / "overhead.md").read_text())
     return 0
 

@@ -63,18 +63,6 @@ def workload_tables(results: Mapping[str, Result]) -> Iterator[str]:
     yield ""
 
 
-def costs_table(costs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Yield the rows of launch costs in microseconds, by what Nsight Systems records."""
-    if not costs:
-        return
-    kinds = list(dict.fromkeys(kind for row in costs.values() for kind in row))
-    rows = (
-        [name, *(f"{row[kind]:.1f}" if kind in row else "" for kind in kinds)]
-        for name, row in costs.items()
-    )
-    yield from _table(["recorded by nsys", *kinds], rows)
-
-
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"

@@ -13,8 +13,7 @@ import pytest
 from benchmarks import overhead
 from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.measured import standard_error
-from benchmarks.overhead_tables import costs_table, workload_tables
-from benchmarks.overhead_turns import ALONE, tables
+from benchmarks.overhead_tables import workload_tables
 from benchmarks.recorded_names import FIRST_LIGHT, _by_rank, compare_names
 from tests.builders import Trace, analyze
 
@@ -167,32 +166,6 @@ def test_bare_steps_are_found_in_the_clock_of_the_program() -> None:
     assert same_steps(ends_ns, [19, 31, 58]) == [1, 2, 5]
     assert same_steps([1], [1, 2]) == []
     assert same_steps(ends_ns, []) == []
-
-
-def test_costs_have_a_column_for_each_kind() -> None:
-    rows = list(costs_table({"nothing": {"launch": 6.04}, "all": {"launch": 9.0, "graph": 1.0}}))
-    assert rows[0] == "| recorded by nsys | launch | graph |"
-    assert rows[2:4] == ["| nothing | 6.0 |  |", "| all | 9.0 | 1.0 |"]
-    assert list(costs_table({})) == []
-
-
-def _run(early_ms: float, late_ms: float, **reported: float) -> dict[str, Any]:
-    """A run of 100 steps, the first of which is slow; its threads take half as long."""
-    times_ms = [900.0, *[early_ms] * 49, *[late_ms] * 50]
-    clocks = {"thread_ms": [time_ms / 2 for time_ms in times_ms], "process_ms": times_ms}
-    return {"times_ms": times_ms, **clocks, "warm_up": 1, **reported}
-
-
-def test_turns_compare_the_same_steps_of_a_run_without_dlprof() -> None:
-    turns = [
-        {ALONE: _run(10.0, 20.0), "nsys": _run(99.0, 24.0, bare_step=10.2)},
-        {ALONE: _run(20.0, 40.0), "nsys": _run(99.0, 44.0, bare_step=20.0), "own, not begun": {}},
-        {ALONE: _run(10.0, 20.0), "own, not begun": _run(10.1, 99.0)},
-    ]
-    rows = [row.split(" | ") for row in tables({"gpt": turns})][2:]
-    assert rows[0][1:5] == ["nsys", "2", "30.00 ± 12.53", "+15.0 ± 6.3 %"]
-    assert rows[0][5:] == ["+15.0 ± 6.3 %", "+15.0 ± 6.3 %", "+1.0 ± 1.3 %", " |"]
-    assert rows[1][1:5] == ["own, not begun", "1", "10.00 ± nan", "+1.0 ± nan %"]
 
 
 def test_a_value_far_from_the_others_does_not_change_the_standard_error() -> None:

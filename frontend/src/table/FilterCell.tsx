@@ -21,17 +21,7 @@ export function FilterCell({
     case "number":
       return <NumberFilter column={column} control={control} />;
     case "boolean":
-      return (
-        <SelectFilter
-          column={column}
-          control={control}
-          name={column.key}
-          options={[
-            { value: "1", label: t("yes") },
-            { value: "0", label: t("no") },
-          ]}
-        />
-      );
+      return <FlagFilter column={column} control={control} />;
     case "choice":
       return <ChoiceFilter column={column} control={control} url={distinctUrl(column.key)} />;
     case "text":
@@ -56,23 +46,45 @@ function TextFilter({ column, control }: FilterProps): JSX.Element {
   );
 }
 
-function SelectFilter({
-  column,
-  control,
-  name,
-  options,
-}: FilterProps & {
-  name: string;
-  options: readonly { value: string; label: string }[];
-}): JSX.Element {
+/** Yes or no; and no where another flag says that it could be yes. */
+function FlagFilter({ column, control }: FilterProps): JSX.Element {
+  const { state } = control;
+  const { key, lacking } = column;
+  const value = state.filters[key] ?? "";
+  const isLacking = lacking !== undefined && value === "0" && state.filters[lacking.key] === "1";
+  const change = (next: string) => {
+    const own = withFilter(state, key, next === LACKING ? "0" : next);
+    const other = next === LACKING ? "1" : "";
+    control.change(
+      lacking !== undefined && (isLacking || next === LACKING)
+        ? withFilter(own, lacking.key, other)
+        : own,
+    );
+  };
+  const options = [
+    { value: "1", label: t("yes") },
+    { value: "0", label: t("no") },
+    ...(lacking === undefined ? [] : [{ value: LACKING, label: lacking.label }]),
+  ];
+  return <Choices {...{ column, options, change }} value={isLacking ? LACKING : value} />;
+}
+
+const LACKING = "lacking";
+
+interface ChoicesProps {
+  readonly column: ColumnModel;
+  readonly value: string;
+  readonly options: readonly { readonly value: string; readonly label: string }[];
+  readonly change: (value: string) => void;
+}
+
+function Choices({ column, value, options, change }: ChoicesProps): JSX.Element {
   return (
     <select
       class="filter-input"
       aria-label={column.title}
-      value={control.state.filters[name] ?? ""}
-      onChange={(event) =>
-        control.change(withFilter(control.state, name, event.currentTarget.value))
-      }
+      value={value}
+      onChange={(event) => change(event.currentTarget.value)}
     >
       <option value="">{t("any")}</option>
       {options.map((option) => (
@@ -97,7 +109,8 @@ function ChoiceFilter({ column, control, url }: FilterProps & { url: string }): 
   if (chosen !== "") values.add(chosen);
   values.delete("");
   const options = [...values].sort().map((value) => ({ value, label: value }));
-  return <SelectFilter column={column} control={control} name={name} options={options} />;
+  const change = (next: string) => control.change(withFilter(control.state, name, next));
+  return <Choices {...{ column, options, change }} value={chosen} />;
 }
 
 function NumberFilter({ column, control }: FilterProps): JSX.Element {

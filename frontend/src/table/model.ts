@@ -23,6 +23,8 @@ export interface ColumnModel {
   readonly factor?: number;
   readonly isSortable?: boolean;
   readonly isFilterable?: boolean;
+  /** A flag that this one can lack: rows that have that and not this are a choice of their own. */
+  readonly lacking?: { readonly key: string; readonly label: string };
 }
 
 /** Everything about a table that a link has to carry. */

@@ -41,13 +41,14 @@ export function Name({ name, full = name, short }: NameProps): JSX.Element {
   );
 }
 
-/** A yes/no cell as check or cross, with the word for those who do not see it. */
+/** A yes/no cell as check or cross, with the word for those who do not see it; `warn` says why a
+ * no deserves attention. */
 export function Flag({ value, warn }: { value: boolean; warn?: string | undefined }): JSX.Element {
   const tone = value ? "yes" : warn === undefined ? "no" : "warn";
   return (
     <span class={`flag flag-${tone}`} title={warn}>
-      <Icon name={value ? "check" : "cross"} size={14} />
-      <span class="visually-hidden">{value ? t("yes") : t("no")}</span>
+      <Icon name={value ? "check" : warn === undefined ? "cross" : "alert"} size={14} />
+      <span class="visually-hidden">{value ? t("yes") : (warn ?? t("no"))}</span>
     </span>
   );
 }

@@ -33,7 +33,11 @@ export const direction = { width: 96, draw: (value: string) => <Direction value=
 const USING_TC = {
   using_tc: {
     title: t("TC"),
-    width: 64,
+    hint: t(
+      "Whether one of its kernels used Tensor Cores. Red, with a mark: it could and does not; gray: it cannot.",
+    ),
+    lacking: { key: "tc_eligible", label: t("could, does not") },
+    width: 84,
     draw: (value: boolean, op: TensorCoreUse) => (
       <Flag value={value} warn={missedTensorCores(op)} />
     ),

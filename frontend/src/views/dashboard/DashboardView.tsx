@@ -15,7 +15,7 @@ import { NamesPanel } from "./NamesPanel";
 import { PerformanceSummary } from "./PerformanceSummary";
 import { PhasesPanel } from "./PhasesPanel";
 import { SystemConfigPanel } from "./SystemConfigPanel";
-import { FirstOpsPanel, TopPanel } from "./TopPanel";
+import { TopPanel } from "./TopPanel";
 
 export function DashboardView(): JSX.Element {
   const areDetailsOpen = useQuery().get("details") === KERNEL_DETAILS;
@@ -28,11 +28,12 @@ export function DashboardView(): JSX.Element {
           <h1 class="visually-hidden">{t("Dashboard")}</h1>
           <Headline />
           <FindingsPanel />
-          <IterationSummaryPanel />
-          <FirstOpsPanel />
-          <PhasesPanel />
+          <div class="span-6 column">
+            <IterationSummaryPanel />
+            <KernelTimePanel isOpen={areDetailsOpen} />
+          </div>
           <TopPanel />
-          <KernelTimePanel isOpen={areDetailsOpen} />
+          <PhasesPanel />
           <PerformanceSummary />
           <SystemConfigPanel />
           <NamesPanel />

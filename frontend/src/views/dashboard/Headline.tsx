@@ -170,8 +170,9 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
       <div class="brackets">
         {busy > 0 && (
           <span style={{ flexGrow: busy }}>
-            {t("GPU busy {pct} %", { pct: formatPct(busy) })}
+            {t("GPU busy")}
             <LimitMark figure="gpu_busy" />
+            {formatPct(busy)} %
             <span class="bracket-source">
               {source === "" ? t("as profiled") : t("without profiling")}
             </span>
@@ -179,8 +180,9 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
         )}
         {busy < 100 && (
           <span style={{ flexGrow: 100 - busy }}>
-            {t("GPU idle {pct} %", { pct: formatPct(100 - busy) })}
+            {t("GPU idle")}
             <LimitMark figure="gpu_idle" />
+            {formatPct(100 - busy)} %
           </span>
         )}
       </div>
@@ -207,7 +209,7 @@ interface FigureProps {
   readonly view: string;
   readonly patch?: QueryPatch;
   readonly mark?: string;
-  readonly note?: string | undefined;
+  readonly note?: ComponentChildren;
   readonly children: ComponentChildren;
 }
 
@@ -296,6 +298,7 @@ function TensorCores({ data }: { data: PerformanceSummary }): JSX.Element {
   const whole = ops?.all.gpu_time_ns ?? 0;
   const share = whole > 0 ? (100 * (ops?.eligible_not_using.gpu_time_ns ?? 0)) / whole : 0;
   const words = { ops: formatInt(count ?? 0), pct: formatPct(share) };
+  const isMissed = isKnown && count > 0 && share >= LEAST_MISSED_PCT;
   return (
     <Figure
       title={t("Tensor Core use")}
@@ -304,9 +307,13 @@ function TensorCores({ data }: { data: PerformanceSummary }): JSX.Element {
       patch={isKnown && count === 0 ? { "ops.f.tc_eligible": "1" } : MISSED}
       mark="tensor_cores"
       note={
-        isKnown && count > 0 && share >= LEAST_MISSED_PCT
-          ? t("{ops} more ops could ({pct} % of GPU time)", words)
-          : undefined
+        isMissed ? (
+          <ViewLink class="link" view="ops" patch={MISSED}>
+            {count === 1
+              ? t("1 more op could ({pct} % of GPU time)", words)
+              : t("{ops} more ops could ({pct} % of GPU time)", words)}
+          </ViewLink>
+        ) : undefined
       }
     >
       <Pct pct={data.tc_utilization_pct} reason={data.unknown?.tc_utilization_pct} />

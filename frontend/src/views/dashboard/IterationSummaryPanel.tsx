@@ -18,7 +18,7 @@ export function IterationSummaryPanel(): JSX.Element {
     <Panel
       title={t("Iteration summary")}
       info={EXPLANATIONS.iterationSummary}
-      span={7}
+      span={12}
       class="panel-flush"
       actions={
         <>

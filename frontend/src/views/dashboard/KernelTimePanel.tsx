@@ -38,7 +38,7 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
     <Panel
       title={t("Total kernel GPU time")}
       info={EXPLANATIONS.kernelGpuTime}
-      span={4}
+      span={12}
       actions={
         <>
           <ViewLink view="ops">{t("More…")}</ViewLink>

@@ -27,15 +27,13 @@ import { depthIn, ownName, pickModules } from "./modules";
 import { ViewLink } from "./ViewLink";
 
 const ROWS = 10;
-/** How many the first screen has. */
-const FIRST_ROWS = 5;
 const INDENT_PX = 16;
 /** Width of a letter of the monospace face, and of the edges of a name's cell. */
 const LETTER_PX = 7.23;
 const EDGES_PX = 26;
 /** Least width of the names with the column of the times, and width of each other column. */
-const NAME_AND_TIME_PX = 330;
-const VALUE_PX = 92;
+const NAME_AND_TIME_PX = 320;
+const VALUE_PX = 96;
 const TABS = [
   { key: "types", label: t("Op types"), view: "op-types", all: t("All op types") },
   { key: "modules", label: t("Modules"), view: "group-ops", all: t("All modules") },
@@ -51,23 +49,6 @@ function useFirstTab(): Tab {
   return profile.info.no_ops_reason ? TABS[3] : TABS[2];
 }
 
-/** What took most time, on the first screen: names, times and shares alone. */
-export function FirstOpsPanel(): JSX.Element {
-  const { key, all, view } = useFirstTab();
-  const isOps = key === "ops";
-  return (
-    <Panel
-      title={isOps ? t("Top 5 ops") : t("Top 5 kernels")}
-      info={EXPLANATIONS.topOps}
-      span={5}
-      class="panel-flush"
-      actions={<ViewLink view={view}>{all}</ViewLink>}
-    >
-      {isOps ? <TopOps isShort /> : <TopKernels isShort />}
-    </Panel>
-  );
-}
-
 export function TopPanel(): JSX.Element {
   const wanted = useQuery().get("top");
   const first = useFirstTab();
@@ -76,21 +57,19 @@ export function TopPanel(): JSX.Element {
     <Panel
       title={tab.key === "ops" ? t("Top 10 GPU ops") : t("Top 10 by GPU time")}
       info={EXPLANATIONS.topOps}
-      span={8}
+      span={6}
       class="panel-flush"
-      actions={
-        <>
-          <ScaleSwitch />
-          <Segmented
-            label={t("Top 10 of")}
-            choices={TABS.map((one) => [one, one.label] as const)}
-            value={tab}
-            onChange={(one) => navigate({ top: one === first ? null : one.key }, { replace: true })}
-          />
-          <ViewLink view={tab.view}>{tab.all}</ViewLink>
-        </>
-      }
+      actions={<ViewLink view={tab.view}>{tab.all}</ViewLink>}
     >
+      <div class="top-tools">
+        <Segmented
+          label={t("Top 10 of")}
+          choices={TABS.map((one) => [one, one.label] as const)}
+          value={tab}
+          onChange={(one) => navigate({ top: one === first ? null : one.key }, { replace: true })}
+        />
+        <ScaleSwitch />
+      </div>
       {tab.key === "types" && <TopTypes />}
       {tab.key === "modules" && <TopModules />}
       {tab.key === "ops" && <TopOps />}
@@ -147,19 +126,11 @@ function TopModules(): JSX.Element {
   );
 }
 
-const OP_COLUMNS: readonly TopColumn<OpsRow>[] = [
-  { title: t("Op type"), draw: (row) => row.op_type },
-  sum<OpsRow>(t("Calls"), (row) => row.num_calls),
-  flag<OpsRow>(t("TC eligible"), (row) => row.tc_eligible),
-  flag<OpsRow>(t("Using TC"), (row) => row.using_tc, missedTensorCores),
-];
-
-function TopOps({ isShort = false }: { isShort?: boolean }): JSX.Element {
+function TopOps(): JSX.Element {
   const hasDirection = !useScope().profile.info.no_ops_reason;
   return (
     <TopTable<OpsRow>
       path="top-ops/"
-      isShort={isShort}
       caption={t("Ops with the most GPU time")}
       time={(row) => row.gpu_time_ns}
       share={(row) => row.share_pct}
@@ -176,17 +147,17 @@ function TopOps({ isShort = false }: { isShort?: boolean }): JSX.Element {
               },
             ]
           : []),
-        ...(isShort ? [] : OP_COLUMNS),
+        sum<OpsRow>(t("Calls"), (row) => row.num_calls),
+        flag<OpsRow>(t("TC"), (row) => row.using_tc, missedTensorCores),
       ]}
     />
   );
 }
 
-function TopKernels({ isShort = false }: { isShort?: boolean }): JSX.Element {
+function TopKernels(): JSX.Element {
   return (
     <TopTable<TopKernel>
       path="top-kernels/"
-      isShort={isShort}
       caption={t("Kernels with the most GPU time")}
       time={(row) => row.gpu_time_ns}
       share={(row) => row.share_pct}
@@ -197,15 +168,11 @@ function TopKernels({ isShort = false }: { isShort?: boolean }): JSX.Element {
         view: "kernel",
         patch: { kernel: row.kernel_long_name ?? row.kernel_name },
       })}
-      columns={
-        isShort
-          ? []
-          : [
-              sum<TopKernel>(t("Launches"), (row) => row.num_calls),
-              number<TopKernel>(t("Ops"), (row) => row.num_ops),
-              flag<TopKernel>(t("Using TC"), (row) => row.uses_tc),
-            ]
-      }
+      columns={[
+        sum<TopKernel>(t("Launches"), (row) => row.num_calls),
+        number<TopKernel>(t("Ops"), (row) => row.num_ops),
+        flag<TopKernel>(t("TC"), (row) => row.uses_tc),
+      ]}
     />
   );
 }
@@ -251,8 +218,6 @@ function flag<Row>(
 interface TopTableProps<Row> {
   readonly path: string;
   readonly params?: Params;
-  /** Fewer rows, and their shares in place of the other columns. */
-  readonly isShort?: boolean;
   readonly caption: string;
   /** The rows that count, where the list has others. */
   readonly pick?: (rows: readonly Row[]) => readonly Row[];
@@ -274,12 +239,9 @@ function TopTable<Row>(props: TopTableProps<Row>): JSX.Element {
   const rows = useScoped<Pick<ListPage<Row>, "results">>(props.path, props.params);
   const { profile } = useScope();
   return (
-    <Loaded resource={rows} skeleton={<Skeleton lines={props.isShort ? FIRST_ROWS : ROWS} />}>
+    <Loaded resource={rows} skeleton={<Skeleton lines={ROWS} />}>
       {(data) => {
-        const shown = (props.pick?.(data.results) ?? data.results).slice(
-          0,
-          props.isShort ? FIRST_ROWS : ROWS,
-        );
+        const shown = (props.pick?.(data.results) ?? data.results).slice(0, ROWS);
         return shown.length === 0 ? (
           <Empty title={t("Nothing to list")}>
             {profile.info.no_ops_reason ?? t("This aggregation has none.")}
@@ -303,10 +265,8 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
   return (
     <div class="table-scroll">
       <table
-        class={props.isShort ? "top-ops top-first" : "top-ops"}
-        {...(props.isShort
-          ? {}
-          : { style: { minWidth: `${NAME_AND_TIME_PX + VALUE_PX * columns.length}px` } })}
+        class="top-ops"
+        style={{ minWidth: `${NAME_AND_TIME_PX + VALUE_PX * columns.length}px` }}
       >
         <caption class="visually-hidden">{props.caption}</caption>
         <thead>
@@ -348,7 +308,6 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
                   tone={props.tone(row)}
                   largest={largest}
                   scale={scale}
-                  hasShare={props.isShort ?? false}
                 />
               </td>
               {columns.map(({ title, align, draw }) => (
@@ -371,13 +330,11 @@ function TimeBar(props: {
   tone: string;
   largest: number;
   scale: Scale;
-  hasShare: boolean;
 }): JSX.Element {
   const { ns, pct, largest, scale } = props;
   if (ns === null) return <Unknown />;
-  const share = pct === null ? "" : ` · ${t("{pct} % of all", { pct: formatPct(pct) })}`;
   return (
-    <span class="share" title={`${exactNs(ns)}${share}`}>
+    <span class="share" title={exactNs(ns)}>
       <span class="share-track" aria-hidden="true">
         <span
           class={`share-fill part-${props.tone}`}
@@ -385,7 +342,7 @@ function TimeBar(props: {
         />
       </span>
       <span class="share-value">{formatTimeIn(ns / scale.steps, "ms")}</span>
-      {props.hasShare && <span class="share-pct">{pct === null ? "" : `${formatPct(pct)} %`}</span>}
+      {pct !== null && <span class="share-pct">{formatPct(pct)} %</span>}
     </span>
   );
 }

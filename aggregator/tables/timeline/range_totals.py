@@ -35,6 +35,7 @@ class RangeOp(Struct):
     """Work of one op in a range of time."""
 
     op_id: str
+    op_name: Annotated[str, doc("Path of the op in the model.")]
     num_events: int
     time_ns: Annotated[int, doc("Sum of their durations within the range.")]
 
@@ -48,6 +49,12 @@ class RangeEvent(Struct, kw_only=True):
     op_id: str | None
     start_ns: int
     duration_ns: int
+
+
+class LongEvent(RangeEvent, kw_only=True):
+    """One of the longest events of a range."""
+
+    op_name: Annotated[str, doc("Path of that op; empty: none.")]
 
 
 class RangeIterations(Struct):
@@ -69,7 +76,7 @@ class TimelineRange(Struct):
         doc("Those of which at least half lies in the range; null: none."),
     ]
     num_events: Annotated[int, doc("Events of all lanes asked for.")]
-    events: Annotated[list[RangeEvent], doc("The longest of them.")]
+    events: Annotated[list[LongEvent], doc("The longest of them.")]
 
 
 def range_totals(
@@ -114,9 +121,9 @@ def _categories(stored: StoredTimeline | None, work: Items, time_ns: Int64) -> l
 def _ops(stored: StoredTimeline | None, work: Items, time_ns: Int64) -> list[RangeOp]:
     if stored is None:
         return []
-    op_ids, codes = stored.op_ids
+    ops, codes = stored.ops
     return [
-        RangeOp(op_ids[code], count, total)
+        RangeOp(*ops[code], count, total)
         for code, count, total in _sums(codes[work.label], time_ns)
         if code >= 0
     ][:MOST_LISTED]
@@ -135,17 +142,18 @@ def _iterations(stored: StoredTimeline | None, low: int, high: int) -> RangeIter
 
 def _longest(
     stored: StoredTimeline | None, lane: StoredLane, low: int, high: int
-) -> Iterator[RangeEvent]:
+) -> Iterator[LongEvent]:
     if stored is None:
         return
     found = lane.longest(low, high, MOST_LISTED)
     columns = (found.start_ns, found.busy_ns, found.label, found.row)
     for start, duration, label, row in zip(*(column.tolist() for column in columns), strict=True):
-        yield RangeEvent(
+        yield LongEvent(
             lane=lane.key,
             row_id=row,
             name=stored.labels[label].name,
             op_id=stored.labels[label].op_id,
+            op_name=stored.labels[label].op_name,
             start_ns=stored.origin_ns + start,
             duration_ns=duration,
         )

@@ -132,11 +132,13 @@ class StoredTimeline:
         return np.array([label.category for label in self.labels], dtype=np.int64)
 
     @cached_property
-    def op_ids(self) -> tuple[tuple[str, ...], Int64]:
-        """Distinct op ids, and which of them each label has; -1: none."""
-        known: dict[str, int] = {}
+    def ops(self) -> tuple[tuple[tuple[str, str], ...], Int64]:
+        """Id and path of the distinct ops, and which of them each label has; -1: none."""
+        known: dict[tuple[str, str], int] = {}
         codes = [
-            -1 if label.op_id is None else known.setdefault(label.op_id, len(known))
+            -1
+            if label.op_id is None
+            else known.setdefault((label.op_id, label.op_name), len(known))
             for label in self.labels
         ]
         return tuple(known), np.array(codes, dtype=np.int64)

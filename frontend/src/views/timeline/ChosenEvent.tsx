@@ -62,7 +62,7 @@ export function ChosenEvent(props: ChosenEventProps): JSX.Element {
             />
             <dl class="timeline-facts">
               {factsOf(event).map(([name, value]) => (
-                <div key={name} class={String(value).length > LONG ? "is-long" : undefined}>
+                <div key={name} class={isLong(value) ? "is-long" : undefined}>
                   <dt>{name}</dt>
                   <dd>{value}</dd>
                 </div>
@@ -114,7 +114,7 @@ function OpLinks(props: {
   return (
     <p class="timeline-actions">
       <button type="button" class="button" onClick={() => onHighlight(op)}>
-        {t("Highlight all work of {op}", { op })}
+        {t("Highlight all work of this op")}
       </button>
       <PageAnchor class="link" to={opPage(op)}>
         {t("Page of this op")}
@@ -131,6 +131,10 @@ function OpLinks(props: {
   );
 }
 
+function isLong(value: ComponentChildren): boolean {
+  return typeof value === "string" && value.length > LONG;
+}
+
 type Facts = [string, ComponentChildren][];
 
 /** What is known, in the order in which people ask. */
@@ -138,7 +142,7 @@ function factsOf(event: TimelineEvent): Facts {
   const facts: Facts = [
     [t("Value"), sampleOf(event)],
     [t("Kernel"), event.long_name],
-    [t("Op"), event.op_name],
+    [t("Op"), opOf(event)],
     [t("Type"), event.op_type],
     [t("Direction"), event.direction],
     [t("Module"), event.module],
@@ -157,6 +161,15 @@ function factsOf(event: TimelineEvent): Facts {
     [t("After its launch"), delayOf(event)],
   ];
   return facts.filter(([, value]) => value !== undefined && value !== null && value !== "");
+}
+
+function opOf({ op_id: id, op_name: name }: TimelineEvent): ComponentChildren {
+  if (id === null || !name) return name;
+  return (
+    <PageAnchor class="link" to={opPage(id)}>
+      {name}
+    </PageAnchor>
+  );
 }
 
 function placeOf({ place, of_ops: count, share_pct: share }: TimelineEvent): string | null {

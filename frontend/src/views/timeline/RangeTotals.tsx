@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import type { Timeline, TimelineRange } from "../../api/types";
 import { t } from "../../i18n";
+import { type ShortNames, shortNames } from "../../lib/names";
 import { absolute, lengthOf, moments, type Span } from "../../lib/timeline";
 import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
@@ -44,8 +45,10 @@ export function RangeTotals(props: {
         }
       >
         <Loaded resource={found}>
-          {(data) =>
-            data.categories.length === 0 ? (
+          {(data) => {
+            const ops = data.ops.slice(0, MOST_ROWS);
+            const names = namesOf(ops);
+            return data.categories.length === 0 ? (
               <Empty title={t("No work of a GPU in this time")} />
             ) : (
               <>
@@ -79,21 +82,17 @@ export function RangeTotals(props: {
                   label={t("GPU time by op")}
                   head={[[t("Op")], [t("Events"), "align-right"], [t("Time"), "align-right"]]}
                 >
-                  {data.ops.slice(0, MOST_ROWS).map((row) => (
+                  {ops.map((row) => (
                     <tr key={row.op_id}>
-                      <td title={row.op_id}>
-                        <PageAnchor class="link" to={opPage(row.op_id)}>
-                          {row.op_id}
-                        </PageAnchor>
-                      </td>
+                      <OpCell id={row.op_id} name={row.op_name} names={names} />
                       <td class="align-right">{formatInt(row.num_events)}</td>
                       <td class="align-right">{time(row.time_ns)}</td>
                     </tr>
                   ))}
                 </SmallTable>
               </>
-            )
-          }
+            );
+          }}
         </Loaded>
       </Panel>
       <Panel title={t("Longest events")} span={7}>
@@ -103,6 +102,7 @@ export function RangeTotals(props: {
               row.start_ns - (timeline.start_ns ?? 0);
             const shown = data.events.slice(0, MOST_ROWS);
             const starts = moments(shown.map(start));
+            const names = namesOf(shown);
             return (
               <SmallTable
                 label={t("Longest events")}
@@ -131,13 +131,7 @@ export function RangeTotals(props: {
                   <tr key={`${row.lane} ${row.start_ns}`}>
                     <td title={row.name}>{row.name}</td>
                     <td title={laneName(titles.get(row.lane))}>{laneName(titles.get(row.lane))}</td>
-                    <td title={row.op_id ?? undefined}>
-                      {row.op_id !== null && (
-                        <PageAnchor class="link" to={opPage(row.op_id)}>
-                          {row.op_id}
-                        </PageAnchor>
-                      )}
-                    </td>
+                    <OpCell id={row.op_id} name={row.op_name} names={names} />
                     <td class="align-right" title={exactNs(start(row))}>
                       {starts.text(start(row))}
                     </td>
@@ -150,6 +144,32 @@ export function RangeTotals(props: {
         </Loaded>
       </Panel>
     </>
+  );
+}
+
+/** Letters of a path beside the numbers of its row. */
+const NAME_LETTERS = 30;
+
+type OfOp = { readonly op_id: string | null; readonly op_name: string };
+
+function namesOf(rows: readonly OfOp[]): ShortNames {
+  const paths = rows.map(({ op_id, op_name }) => op_name || op_id);
+  return shortNames(
+    paths.filter((path) => path !== null),
+    NAME_LETTERS,
+  );
+}
+
+/** An op by its path, from the end, with a link to its page. */
+function OpCell(props: { id: string | null; name: string; names: ShortNames }): JSX.Element {
+  const { id, name, names } = props;
+  if (id === null) return <td />;
+  return (
+    <td title={name || id}>
+      <PageAnchor class="link" to={opPage(id)}>
+        {names.text(name || id)}
+      </PageAnchor>
+    </td>
   );
 }
 

@@ -130,9 +130,7 @@ export function FindEvents(props: FindEventsProps): JSX.Element {
               ))}
             </span>
           )}
-          <button type="button" class="button" onClick={() => onSelect(null)}>
-            {t("Clear")}
-          </button>
+          <IconButton icon="close" label={t("Clear")} onClick={() => onSelect(null)} />
         </>
       )}
     </search>

@@ -353,7 +353,7 @@ function Tools(props: {
     ["op_type", t("Op type")],
   ] as const;
   return (
-    <>
+    <div class="timeline-options">
       <Segmented
         label={t("Colors of kernels")}
         choices={modes}
@@ -378,6 +378,6 @@ function Tools(props: {
       >
         <Icon name="download" /> {t("Perfetto")}
       </a>
-    </>
+    </div>
   );
 }

@@ -115,14 +115,8 @@ export function chooseProfile(
   if (first === undefined) return null;
   if (wanted === undefined) return first;
   const found = profiles.find((candidate) => String(candidate.id) === wanted);
-  const known = names(profiles.map((candidate) => candidate.id));
-  return (
-    found ??
-    badAddress(
-      t("There is no profile “{wanted}” on this server.", { wanted }),
-      t("It serves: {known}.", { known }),
-    )
-  );
+  // The page of the error lists those that there are.
+  return found ?? badAddress(t("There is no profile “{wanted}” on this server.", { wanted }), "");
 }
 
 interface Answers {

@@ -69,7 +69,7 @@ export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Ele
         </button>
         <CopyButton label={t("Copy details")} text={() => errorDetails(error)} />
       </div>
-      {profiles !== undefined && profiles.length > 1 && <OtherProfiles profiles={profiles} />}
+      {profiles !== undefined && profiles.length > 0 && <OtherProfiles profiles={profiles} />}
     </div>
   );
 }

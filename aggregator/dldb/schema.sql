@@ -1,4 +1,4 @@
--- Version 2.1.11
+-- Version 2.1.12
 -- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 
@@ -1038,6 +1038,14 @@ CREATE TABLE blocking_streams (
     stream_id INTEGER NOT NULL,
     -- Whether it is the legacy default stream. Unit: none.
     is_default INTEGER NOT NULL
+);
+
+-- Kernels of CUDA graphs that depend on kernels of another stream, as recorded.
+CREATE TABLE kernel_links (
+    -- Row of kernels. Unit: none.
+    kernel INTEGER NOT NULL,
+    -- Row of kernels: the one that it waits for. Unit: none.
+    after INTEGER NOT NULL
 );
 
 -- Calls of collectives that all their ranks recorded.

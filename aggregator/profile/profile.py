@@ -335,6 +335,9 @@ class Profile:
     graphs: DeviceWork = field(default_factory=DeviceWork)
     graph_nodes: GraphNodes = field(default_factory=GraphNodes)
     node_names: NodeNames = field(default_factory=NodeNames)
+    # Pairs of kernels in two streams, shape (2, n): the second depends on the first, as nodes of a
+    # CUDA graph.
+    kernel_links: Int64 = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
     # Traces of the capture of CUDA graphs, recorded apart from the replays; their names and
     # sizes are codes into this profile's.
     captures: tuple[Profile, ...] = ()

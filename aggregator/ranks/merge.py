@@ -83,6 +83,14 @@ COVERED = (
 )
 """Tables of work covered by custom domains: name, a column, and the table that it refers to."""
 
+_AFTER = "after"
+_OF_KERNELS = (
+    ("collective_bytes", "bytes"),
+    ("collective_calls", "call"),
+    ("kernel_links", _AFTER),
+)
+"""Tables of kernels and their other column, which may name kernels, too."""
+
 
 @dataclass
 class Piece:
@@ -108,15 +116,15 @@ def merge_events(
 ) -> None:
     """Write all tables of events; small tables and ops must have been written."""
     has_domains = any(len(database.rows("domains")) > 1 for database in databases)
-    of_collectives = [
+    of_kernels = [
         (table, column)
-        for table, column in (("collective_bytes", "bytes"), ("collective_calls", "call"))
+        for table, column in _OF_KERNELS
         if any(database.last_id(table) > 0 for database in databases)
     ]
     _merge_instances(databases, writer, advance)
     for table in EVENT_TABLES[1:]:
         is_covered = has_domains and table.name in {target for *_, target in COVERED}
-        if is_covered or (of_collectives and table is KERNELS):  # other tables refer to these rows
+        if is_covered or (of_kernels and table is KERNELS):  # other tables refer to these rows
             for database in databases:
                 database.new_map(table.name)
         pieces = [Piece(file, 1, file.last_id(table.name)) for file in databases]
@@ -124,11 +132,12 @@ def merge_events(
     for table_name, column, target in COVERED:
         for database in databases:
             writer.write(_covered(database, table_name, column, target))
-    for name, column in of_collectives:
+    for name, column in of_kernels:
         for database in databases:
             found = database.reader.integer_columns(name, ("kernel", column))
-            kernels = database.maps["kernels"][found["kernel"]]
-            writer.write(Table(name, {"kernel": kernels, column: found[column]}))
+            row_of = database.maps["kernels"]
+            value = row_of[found[column]] if column == _AFTER else found[column]
+            writer.write(Table(name, {"kernel": row_of[found["kernel"]], column: value}))
     for busy in _busy_time(databases):
         writer.write(busy)
 

@@ -50,7 +50,7 @@ def build_graph(data: ReplayInput) -> Graph:
     cpu, streams = cpu_chains(data.calls), stream_chains(data.work, data.calls)
     finder = EdgeFinder(data, cpu, streams)
     found = [finder.events(), finder.legacy(), finder.collectives(), finder.syncs()]
-    found += [finder.queues(), thread_edges(data, cpu, streams)]
+    found += [finder.graph_nodes(), finder.queues(), thread_edges(data, cpu, streams)]
     notes: list[Text] = []
     found = [_forward(part, cpu, streams, notes) for part in found]
     launch = _launches(data, cpu, streams)

@@ -92,6 +92,19 @@ class EdgeFinder:
             best = np.where(later, source, best)
         return np.stack([target, best])[:, best >= 0]
 
+    def graph_nodes(self) -> FoundEdges:
+        """Return the kernels of CUDA graphs that wait for kernels of other streams, as recorded."""
+        streams = self._streams
+        first = np.empty(len(self._data.work), dtype=np.int64)
+        last = first.copy()
+        rows = np.arange(len(streams))
+        last[streams.row] = rows
+        first[streams.row[::-1]] = rows[::-1]
+        source, target = self._data.links
+        return FoundEdges(
+            EdgeKind.GRAPH, Source.WORK_END, last[source], Source.WORK_END, first[target]
+        )
+
     def syncs(self) -> FoundEdges:
         """Return the calls that return when work of the GPU has ended."""
         parts = [self._recorded_syncs(), self._other_syncs(), self._blocking_copies()]

@@ -38,7 +38,7 @@ class EdgeKind(IntEnum):
     THREAD = 2  # A thread goes on when another one has done its part.
     QUEUE = 3  # A launch waits until there is room in the queue of the GPU.
     COLLECTIVE = 4  # A collective waits for the other ranks.
-    GRAPH = 5  # A node of a CUDA graph follows one in another stream, by observed times.
+    GRAPH = 5  # A node of a CUDA graph follows one in another stream, as recorded or observed.
     LEGACY = 6  # The legacy default stream and a blocking stream wait for each other.
 
 

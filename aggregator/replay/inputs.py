@@ -70,6 +70,8 @@ class ReplayInput:
     work: LinkedWork
     waits: LinkedWaits
     blocking_streams: BlockingStreams
+    # Pairs of rows of ``work`` in two streams, shape (2, n): the second depends on the first.
+    links: Int64
     loading: Loading
     ops: Ops
     # Ideal time of each op by its GPU time, at the peak rates of the GPU; NaN: not known.

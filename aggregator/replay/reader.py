@@ -79,12 +79,14 @@ def read_replay_input(
     time_ns = None if around is None else (int(start[0]), int(end[-1]))
     calls, op_calls, names = store.calls(time_ns), store.op_calls(time_ns), store.names
     waits = _read_waits(store, calls, time_ns)
+    work = store.work(time_ns)
     return ReplayInput(
         calls=calls,
         call_names=store.call_names,
-        work=_linked_work(store, store.work(time_ns), calls),
+        work=_linked_work(store, work, calls),
         waits=waits,
         blocking_streams=_read_blocking_streams(store),
+        links=_read_links(store, work),
         loading=_loading(store.ops, op_calls),
         ops=store.ops,
         ideal_share=_ideal_share(store, aggr),
@@ -166,6 +168,20 @@ def _read_waits(store: EventStore, calls: Calls, time_ns: tuple[int, int] | None
     record[waits.record_ago_ns < 0] = NO_ROW
     call = find_calls(calls, waits.process, waits.start_ns)
     return LinkedWaits(call, waits.device, waits.stream, record, waits.recorded_stream)
+
+
+def _read_links(store: EventStore, work: Work) -> Int64:
+    """Read the dependencies of kernels of CUDA graphs on kernels of other streams; shape (2, n)."""
+    if not store.has("kernel_links"):
+        return np.empty((2, 0), dtype=np.int64)
+    links = np.stack(store.integers("kernel_links", ("after", "kernel")))
+    kernels = np.flatnonzero(work.kind == WorkKind.KERNEL)  # In order of their ids.
+    row_id = work.row_id[kernels]
+    place = np.minimum(np.searchsorted(row_id, links), max(len(kernels) - 1, 0))
+    inside = (
+        (row_id[place] == links).all(axis=0) if len(kernels) else np.zeros(links.shape[1], bool)
+    )
+    return kernels[place[:, inside]]
 
 
 def _read_blocking_streams(store: EventStore) -> BlockingStreams:

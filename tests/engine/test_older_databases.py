@@ -28,7 +28,7 @@ from aggregator.tables.sql import iter_rows, resolve_columns
 from tests.builders import Analyzed, Trace, analyze, query
 
 OLDER = Path(__file__).parents[1] / "data" / "older"
-TABLES = {"2.1.11": "dd06a7bd18aa086d"}
+TABLES = {"2.1.12": "242242e69cf36bba"}
 """Version of the database -> what its tables come to; see the last test."""
 
 
@@ -59,10 +59,11 @@ def test_a_database_of_today_names_the_same_version_twice(sample_database: Path)
 # what advice could save and no evidence of ops, 2.1.6 no kinds of streams, no numbers of
 # collectives, no phases and no memory of ops and groups, 2.1.7 no overviews of recorded
 # memory and no counters of GPUs, 2.1.8 no recorded windows and no typical
-# steps, 2.1.9 no sums of efficiency by group, 2.1.10 no shares and examples of warnings.
+# steps, 2.1.9 no sums of efficiency by group, 2.1.10 no shares and examples of warnings,
+# 2.1.11 no dependencies between kernels of CUDA graphs.
 
 
-@pytest.fixture(params=[f"2.1.{patch}" for patch in range(11)])
+@pytest.fixture(params=[f"2.1.{patch}" for patch in range(12)])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / f"{request.param}.sqlite"
     path.write_bytes(lzma.decompress((OLDER / f"dldb_{path.name}.xz").read_bytes()))
@@ -128,6 +129,9 @@ def test_one_of_an_earlier_patch_is_shown(older: Path) -> None:
 def test_one_of_an_earlier_patch_says_that_limits_were_not_sought(older: Path) -> None:
     with opened(older, time_limit_s=60) as database:
         found = read_limits(AggregationData(database, {"aggr_id": 1, "domain": "default-domain"}))
+    if int(older.stem.rpartition(".")[2]) > 10:
+        assert found.is_complete
+        return
     assert not found.is_complete
     assert "import the profile again" in found.reason
     assert {limit.code for limit in found.limits} <= {LimitCode.PROFILED_SPEED}

@@ -30,7 +30,7 @@ from aggregator.replay.loading import data_ready
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from profiler_cli.dlprof import main
-from tests.builders import Trace, analyze
+from tests.builders import Trace, analyze, analyze_file
 from tests.conftest import ProfileFactory
 
 US = 1_000
@@ -141,6 +141,49 @@ def test_a_call_waits_for_the_stream_that_ends_last(tmp_path: Path) -> None:
     assert step_us(profile, speed_up("long", 6)) == pytest.approx(1_000 - 310, abs=15)
     paths = {one.op: one.path_ns / US for one in profile.sensitivities()}
     assert list(paths.values()) == [600, 0]
+
+
+GAP_US = 40
+"""Between two nodes of a graph: too long to take the one for the cause of the other."""
+
+
+def _graph_of_two_streams(path: Path, *, has_arrows: bool) -> Path:
+    """Steps that each launch a graph of two kernels, the second in another stream, and wait."""
+    events: list[dict[str, Any]] = []
+
+    def add(cat: str, name: str, ts: float, dur: float, lane: int, **args: Any) -> None:
+        where = {"pid": 0 if cat == "kernel" else 7, "tid": lane}
+        times = {"ph": "X", "ts": ts, "dur": dur}
+        events.append({"cat": cat, "name": name, **times, **where, "args": args})
+
+    for step in range(8):
+        at = 1000.0 + 400 * step
+        add("user_annotation", f"ProfilerStep#{step}", at, 390, 7)
+        add("cpu_op", "aten::mm", at + 1, 10, 7)
+        add("cuda_runtime", "cudaGraphLaunch", at + 2, 8, 7, correlation=2 * step + 1)
+        second = at + 120 + GAP_US
+        for lane, start, name in ((20, at + 20, "first"), (21, second, "second")):
+            where = {"device": 0, "stream": lane, "grid": [1, 1, 1], "block": [32, 1, 1]}
+            add("kernel", name, start, 100, lane, correlation=2 * step + 1, **where)
+        ends = (("s", at + 120, 20), ("f", second, 21)) if has_arrows else ()
+        for phase, time, lane in ends:
+            number = (1 << 40) + step
+            arrow = {"ph": phase, "id": number, "pid": 0, "tid": lane, "ts": time, "bp": "e"}
+            events.append({"cat": "ac2g", "name": "ac2g", **arrow})
+        waited = (at + 12, second + 105 - (at + 12))
+        add("cuda_runtime", "cudaDeviceSynchronize", *waited, 7, correlation=2 * step + 2)
+    devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}]
+    path.write_text(json.dumps({"deviceProperties": devices, "traceEvents": events}))
+    return analyze_file(path, path.with_suffix(".sqlite")).path
+
+
+@pytest.mark.parametrize(("has_arrows", "gain_us"), [(True, 50), (False, 0)])
+def test_recorded_dependencies_of_graph_nodes_carry_a_gain_to_other_streams(
+    tmp_path: Path, has_arrows: bool, gain_us: float
+) -> None:
+    profile = replayed(_graph_of_two_streams(tmp_path / "trace.json", has_arrows=has_arrows))
+    assert step_us(profile) == pytest.approx(400, rel=0.01)
+    assert 400 - step_us(profile, speed_up("first", 2)) == pytest.approx(gain_us, abs=2)
 
 
 def test_the_path_of_a_step_that_begins_within_a_call_is_cut_there(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def _columns(
         ),
         waits=LinkedWaits(waiting, np.zeros_like(waiting), waited, record, recorded),
         blocking_streams=BlockingStreams(empty, empty, empty > 0),
+        links=np.empty((2, 0), dtype=np.int64),
         loading=Loading(empty, empty, empty, empty > 0),
         ops=Ops(
             op_ids=("LINEAR_1", "REDUCE_1", "ADAM_1"),

@@ -160,6 +160,32 @@ def test_events_of_graphs_and_their_links_are_counted_as_not_read(tmp_path: Path
     assert "1 graph_host_node, 1 links graph_dep" in message
 
 
+def _arrow(number: object, before: Any, after: Any) -> list[Any]:
+    """An arrow between nodes of a graph, as PyTorch 2.14 writes it."""
+    end = {"ph": "s", "ts": before["ts"] + before["dur"], "tid": before["tid"]}
+    start = {"ph": "f", "ts": after["ts"], "tid": after["tid"], "bp": "e"}
+    return [{"cat": "ac2g", "name": "ac2g", "id": number, "pid": 0, **at} for at in (end, start)]
+
+
+def test_arrows_between_nodes_of_graphs_are_dependencies_of_kernels(tmp_path: Path) -> None:
+    """Arrows within a stream repeat its order; one to what is no kernel is counted."""
+    kernels = [_kernel(f"k{n}", 1000 + 10 * n, 5.003, 5) for n in range(4)]
+    for kernel, lane in zip(kernels, (20, 20, 21, 22), strict=True):
+        kernel["tid"] = kernel["args"]["stream"] = lane
+    lost = {**kernels[3], "ts": 1037}
+    pairs = [(kernels[0], kernels[1]), (kernels[0], kernels[2]), (kernels[1], lost)]
+    arrows = [arrow for n, pair in enumerate(pairs) for arrow in _arrow((1 << 40) + n, *pair)]
+    launches = [
+        _arrow(number, kernels[1], kernels[3])[0] for number in (5, "x", 1 << 70, None, 1.5)
+    ]
+    profile = _read(tmp_path, trace([*_events(), *kernels, *arrows, *launches]))
+    names = [profile.strings[code] for code in profile.kernels.name.tolist()]
+    before, after = profile.kernel_links.tolist()
+    assert [(names[a], names[b]) for a, b in zip(before, after, strict=True)] == [("k0", "k2")]
+    assert [(w.code, w.count) for w in profile.warnings] == [("UNUSED_EVENTS", 1)]
+    assert "1 links of graph nodes" in profile.warnings[0].message
+
+
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize(("kind", "sides"), [("DtoH", "Device -> {}"), ("HtoD", "{} -> Device")])
 def test_kinds_of_copies_in_their_arguments_are_those_of_names(

@@ -13,7 +13,7 @@ from aggregator.dldb.rows.counters import counter_tables
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
 from aggregator.dldb.rows.ops import op_table
 from aggregator.dldb.rows.phases import phase_ranges
-from aggregator.dldb.rows.ranks import call_table, message_table, rank_table
+from aggregator.dldb.rows.ranks import call_table, link_table, message_table, rank_table
 from aggregator.dldb.rows.shapes import shape_texts
 from aggregator.dldb.writer import Table, attributes
 from aggregator.importing.imported import (
@@ -75,6 +75,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield rank_table(data)
     yield message_table(data)
     yield call_table(data)
+    yield link_table(data)
     streams = profile.blocking_streams
     yield Table(
         "blocking_streams",

@@ -64,6 +64,13 @@ def call_table(data: ImportedProfile) -> Table:
     return Table("collective_calls", {"kernel": kernels[order], "call": calls.call[order]})
 
 
+def link_table(data: ImportedProfile) -> Table:
+    """Return the dependencies between kernels of CUDA graphs."""
+    after, kernel = (inverse_order(data.kernel_order) + 1)[data.profile.kernel_links]
+    order = np.lexsort((after, kernel))
+    return Table("kernel_links", {"kernel": kernel[order], "after": after[order]})
+
+
 def message_table(data: ImportedProfile) -> Table:
     """Return the sizes of collectives by kernel."""
     row_of = inverse_order(data.kernel_order) + 1

@@ -60,6 +60,10 @@ _OF_THE_PROFILER: Final = frozenset(
 """Points in time of the allocator, which are read elsewhere, and of the profiler itself."""
 _KNOWN_FLOWS: Final = frozenset({"ac2g", "async", "fwdbwd", "critical_path"})
 """Arrows from calls to work and from forward to backward, which numbers in the events repeat."""
+_OF_CALLS: Final = "ac2g"
+_MOST_DIGITS: Final = 19
+_FIRST_NODE_LINK: Final = 1 << 40
+"""Arrows of ``ac2g`` from this number on join nodes of a CUDA graph (PyTorch 2.14 and later)."""
 _MAX_CALL: Final = (1 << 63) - 1
 _WRAPPER: Final = "autograd::engine::"
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
@@ -86,6 +90,9 @@ class TraceEvents:
     thread_names: dict[tuple[Any, Any], str] = field(default_factory=dict)
     # Number of events of each category that is not read, though nothing else says the same.
     unused: Counter[str] = field(default_factory=Counter)
+    # Ends of the arrows between nodes of graphs, shape (5, n): number of the arrow, whether it
+    # points there, GPU and lane of the node, time in ns as recorded.
+    node_links: Int64 = field(default_factory=lambda: np.empty((5, 0), dtype=np.int64))
     samples: Samples = field(default_factory=dict)  # Of the counters of GPUs.
     # Numbers of the calls that launched kernels without a possible time.
     broken_kernels: list[int] = field(default_factory=list)
@@ -120,6 +127,7 @@ class _Reader:
         self._parts: dict[str, dict[str, list[Integers]]] = {
             kind: defaultdict(list) for kind in (*_COLUMNS,)
         }
+        self._node_links: list[Int64] = [self._events.node_links]
 
     def add(self, block: bytes) -> int:
         """Add a JSON array of events; returns their number."""
@@ -154,6 +162,7 @@ class _Reader:
     def _add_others(self, events: list[Event]) -> None:
         """Add what takes no time: names of threads, samples of counters, and what is not read."""
         counted: list[Event] = []
+        links: list[tuple[int, ...]] = []
         for event in events:
             if event.ph == "M" and event.name == "thread_name":
                 key, name = (event.pid, event.tid), thread_name(event.args.name)
@@ -161,10 +170,17 @@ class _Reader:
                 self._events.thread_names[key] = max(known, name)
             elif event.ph == "C" and event.cat == CATEGORY:
                 counted.append(event)
+            elif event.ph in "sf" and (number := _node_link(event)):
+                if not _is_possible(event.ts) or not isinstance(event.pid, int):
+                    self._events.broken += 1
+                    continue
+                links.append((number, event.ph == "f", event.pid, _lane(event), _ns(event)))
             elif event.ph == "s" and event.cat not in _KNOWN_FLOWS:
                 self._events.unused[f"links {event.cat}".rstrip()] += 1
             elif event.ph not in _LINKS and event.name not in _OF_THE_PROFILER:
                 self._events.unused[event.cat or event.name or "(none)"] += 1
+        if links:
+            self._node_links.append(np.array(links, dtype=np.int64).T)
         sampled = [event for event in counted if _is_possible(event.ts)]
         self._events.broken += len(counted) - len(sampled)
         for event in add_samples(self._events.samples, sampled):
@@ -212,6 +228,7 @@ class _Reader:
             columns = {name: concatenate_and_clear(arrays) for name, arrays in parts.items()}
             self._events.tables[kind] = columns or _no_rows(kind)
         self._events.broken += sum(map(len, self._begun.values()))
+        self._events.node_links = np.concatenate(self._node_links, axis=1)
         self._events.header = self._text.header
         self._events.records_memory = self._text.records_memory
         self._events.is_cut = self._text.is_cut
@@ -228,9 +245,24 @@ def _is_possible(time_us: Decimal | None) -> bool:
     return time_us is not None and time_us.is_finite() and -_MAX_US <= time_us <= _MAX_US
 
 
+def _node_link(event: Event) -> int:
+    """Number of an arrow between nodes of a graph; 0: it is another one."""
+    digits = bytes(event.id)
+    is_number = event.cat == _OF_CALLS and digits.isdigit() and len(digits) < _MOST_DIGITS
+    return number if is_number and (number := int(digits)) >= _FIRST_NODE_LINK else 0
+
+
+def _lane(event: Event) -> int:
+    return event.tid if isinstance(event.tid, int) and abs(event.tid) < _MAX_NS else -1
+
+
+def _ns(event: Any) -> int:
+    return int((event.ts * 1000).to_integral_value())
+
+
 def _times(events: list[Any]) -> tuple[Int64, Int64]:
     """Start and duration in ns."""
-    start = [int((event.ts * 1000).to_integral_value()) for event in events]
+    start = [_ns(event) for event in events]
     length = np.array([event.dur for event in events], dtype=np.float64)
     return np.array(start, dtype=np.int64), np.rint(length * 1e3).astype(np.int64)
 
@@ -335,6 +367,7 @@ def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
     # Kineto leaves very long names mangled.
     return _work(events, chosen) | {
         "name": events.work_names.codes([demangle(event.name) for event in chosen]),
+        "lane": _ints([_lane(event) for event in chosen]),
         "grid": np.array(grid, dtype=np.int32).reshape(-1, 3),
         "block": np.array(block, dtype=np.int32).reshape(-1, 3),
         "call": np.array([_call_number(event.args.call_id) for event in chosen], dtype=np.int64),

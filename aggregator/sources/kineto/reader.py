@@ -15,6 +15,7 @@ import numpy as np
 
 from aggregator.errors import NoGpuActivityError
 from aggregator.kernels.names import short_name
+from aggregator.profile.arrays import row_codes
 from aggregator.profile.profile import (
     DEFAULT_DOMAIN,
     ApiCalls,
@@ -107,6 +108,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         table["end"] -= start_ns
     end_ns = max(int(t["end"].max(initial=0)) for t in tables.values())
     devices = read_devices(events)
+    kernel_links = _kernel_links(events, start_ns)
     counters, lost = sampled_counters(events.samples, devices, start_ns, end_ns)
     events.unused += Counter({CATEGORY: lost} if lost else {})
     warnings += _warnings(events)
@@ -146,6 +148,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         collective_calls=_collective_calls(tables["kernels"]),
         message_bytes=tables["kernels"]["message"],
         node_names=_node_names(events),
+        kernel_links=kernel_links,
         thread_names=lanes.names,
         system=read_system(events.header),
         session=read_session(events.header, start_ns),
@@ -235,6 +238,35 @@ def _node_names(events: TraceEvents) -> NodeNames:
         return NodeNames()
     kinds = ("kernels", "copies", "sets")
     return NodeNames(modules, tuple(code[events.tables[kind]["annotation"]] for kind in kinds))
+
+
+def _kernel_links(events: TraceEvents, start_ns: int) -> Int64:
+    """Return the kernels of other streams that kernels of CUDA graphs depend on; shape (2, n).
+
+    An arrow leads from the end of a node to the start of the next one. Within a stream the order of
+    the kernels says the same; links of other nodes are counted as not used.
+    """
+    number, is_target, *place = events.node_links
+    numbers, link = np.unique(number, return_inverse=True)
+    links = np.full((2, len(numbers)), -1, dtype=np.int64)
+    table = events.tables["kernels"]
+    count = len(table["start"])
+    for end, column in enumerate(("end", "start")):
+        chosen = is_target == end
+        device, lane, time_ns = (values[chosen] for values in place)
+        found = (table["device"], table["lane"], table[column])
+        pairs = zip(found, (device, lane, time_ns - start_ns), strict=True)
+        first, code = row_codes(*(np.concatenate(pair).astype(np.int64) for pair in pairs))
+        kernel = first[code[count:]]
+        links[end, link[chosen]] = np.where(kernel < count, kernel, -1)
+    known = (links >= 0).all(axis=0)
+    if lost := int(np.count_nonzero(~known)):
+        events.unused["links of graph nodes"] += lost
+    before, after = links[:, known]
+    is_apart = (table["stream"][before] != table["stream"][after]) | (
+        table["device"][before] != table["device"][after]
+    )
+    return np.stack([before, after])[:, is_apart]
 
 
 def _memory(table: Columns, work: _WorkColumns, strings: tuple[str, ...]) -> MemoryOps:

@@ -103,6 +103,7 @@ class Event(msgspec.Struct, gc=False):
     tid: int | str = 0
     ts: Decimal | None = None  # float64 is not exact to 1 ns for times since 1970.
     dur: float | None = None
+    id: msgspec.Raw = msgspec.Raw(b"")  # Of an arrow; a number, as a rule.
     args: Args = _NO_ARGS
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from aggregator.answers.calls import aggregated_iterations, kernel_rows, require_op
 from aggregator.dldb.event_reader import stored_events
+from aggregator.dldb.writer import has_table
 from aggregator.events.model import Work
 from aggregator.events.store import EventStore
 from aggregator.profile.arrays import Bool, Int64
@@ -31,6 +32,13 @@ _FROM_START: Final = say(
     "The launches are counted from the first one of the capture: the program must run as it did, "
     "and the capture must hold its beginning."
 )
+_FROM_LATER: Final = say(
+    "The capture begins after the program or has pauses, so the command profiles an earlier launch "
+    "of the function, maybe of other sizes: record with --bare_steps=0 --profile_steps=all for the "
+    "chosen one."
+)
+_BARE_STEPS: Final = "SELECT value FROM dldb_meta WHERE key = 'bare_steps' AND value > '0'"
+_LATER_WINDOWS: Final = "SELECT pid FROM view_windows GROUP BY pid HAVING count(*) > 1"
 _NO_LAUNCHES: Final = say("The database holds no launches in their order.")
 _NO_SAMPLES: Final = say(
     "The capture holds no samples of a GPU: nsys profile --gpu-metrics-devices=all takes some."
@@ -145,7 +153,15 @@ def _read_commands(
         )
         return _chosen(store, kernels, np.flatnonzero(inside & choose(store, kernels)))
 
-    return NcuCommands(commands=data.database.read_with(read), note=_FROM_START)
+    is_later = data.database.read_with(_begins_later)
+    note = _FROM_LATER if is_later else _FROM_START
+    return NcuCommands(commands=data.database.read_with(read), note=note)
+
+
+def _begins_later(connection: sqlite3.Connection) -> bool:
+    """Return whether dlprof left out launches: of steps that it timed only, or between windows."""
+    sought = [_BARE_STEPS, *([_LATER_WINDOWS] if has_table(connection, "windows") else ())]
+    return any(connection.execute(query).fetchone() is not None for query in sought)
 
 
 def _chosen(store: EventStore, kernels: Work, rows: Int64) -> list[NcuCommand]:

@@ -57,6 +57,30 @@ def test_a_command_skips_the_launches_before_the_chosen_one(api: ApiClient, ours
     assert checked > 10
 
 
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ("SELECT 1", "The launches are counted from the first one of the capture"),
+        ("INSERT OR REPLACE INTO dldb_meta VALUES ('bare_steps', '5')", "The capture begins after"),
+        (
+            "INSERT INTO windows VALUES (1, 1, 0, 5, 'detach'), (2, 1, 9, 20, 'end')",
+            "The capture begins after",
+        ),
+    ],
+)
+def test_a_capture_without_the_first_launches_says_so(
+    api: ApiClient, settings: LazySettings, tmp_path: Path, change: str, note: str
+) -> None:
+    (tmp_path / "trace.json").write_bytes(lzma.decompress(CASE.read_bytes()))
+    database = tmp_path / "out.sqlite"
+    analyze_file(tmp_path / "trace.json", database)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(change)
+    served = serving(database, settings)
+    op = api.get(served.at("ops/")).json["results"][0]["op_id"]
+    assert api.get(served.at(f"ops/{quote(op)}/ncu/")).json["note"].startswith(note)
+
+
 def test_a_kernel_has_the_command_of_its_function(api: ApiClient, ours: Served) -> None:
     kernel = api.get(ours.at("kernels/"), page_size=200).json["results"][0]
     address = f"kernels/{quote(kernel['kernel_long_name'], safe='')}/ncu/"

@@ -419,6 +419,31 @@ def test_nodes_without_an_annotation_belong_to_the_op_that_launched_them(tmp_pat
 STRAY = "unassociated_cudaGraphLaunch"
 
 
+def test_replays_that_no_annotation_names_belong_to_the_launch(tmp_path: Path) -> None:
+    """Node ids alone name nothing: the registry of the annotations was not written."""
+
+    def forget_all(kernels: list[dict[str, Any]]) -> None:
+        for kernel in kernels:
+            kernel["args"] = {
+                name: value
+                for name, value in kernel["args"].items()
+                if name not in {"name", "autograd_phase", "original_stream"}
+            }
+
+    [row] = _annotated(tmp_path, forget_all).query(ANNOTATED)
+    assert (row[0], *row[2:]) == (STRAY, 32, 1_280_000, "unknown")
+
+
+def test_node_ids_that_repeat_mix_no_modules(tmp_path: Path) -> None:
+    def repeat(kernels: list[dict[str, Any]]) -> None:
+        for kernel in kernels:
+            kernel["args"] |= {"graph id": 1, "graph node id": 7}
+
+    (tmp_path / "repeated").mkdir()
+    expected = _annotated(tmp_path).query(ANNOTATED)
+    assert _annotated(tmp_path / "repeated", repeat).query(ANNOTATED) == expected
+
+
 def test_a_backward_pass_has_the_name_of_a_forward_pass_without_kernels(tmp_path: Path) -> None:
     def keep_backward(kernels: list[dict[str, Any]]) -> None:
         for kernel in kernels:

@@ -128,6 +128,20 @@ def test_counters_are_counted_as_not_read(tmp_path: Path) -> None:
     assert (count, "2 pm_sampling" in message) == (2, True)
 
 
+def test_counters_without_kernels_are_no_work(tmp_path: Path) -> None:
+    """Alone they are refused; beside calls, the times on the GPU are unknown."""
+    counters = [
+        {"ph": "C", "cat": "pm_sampling", "name": "sm__cycles_active.avg.pct_of_peak_sustained",
+         "pid": 0, "ts": at, "args": {"value": 5}} for at in (1000.5, 1001.5)
+    ]  # fmt: skip
+    with pytest.raises(NoGpuActivityError, match="no CUDA activity"):
+        _read(tmp_path, trace(counters))
+    calls = [event for event in _events() if event.get("cat") not in {"kernel", "gpu_memcpy"}]
+    profile = _read(tmp_path, trace([*calls, *counters]))
+    assert "NO_GPU_WORK" in {warning.code for warning in profile.warnings}
+    assert len(profile.kernels) == len(profile.copies) == 0
+
+
 def test_points_in_time_and_asynchronous_events_are_counted_as_not_read(tmp_path: Path) -> None:
     events = [{"ph": phase, "cat": "request", "name": "r", "ts": 1000.5, "id": 1, "s": "t"}
               for phase in "ibestf"]  # fmt: skip

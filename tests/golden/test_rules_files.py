@@ -145,6 +145,21 @@ def test_a_column_that_nothing_can_replace_is_named(tmp_path: Path, column: str)
     assert not (tmp_path / "part.db").exists()
 
 
+def test_activity_of_kinds_that_are_not_read_is_counted(tmp_path: Path) -> None:
+    """Newer versions of Nsight Systems add tables, as for functions that run on the host."""
+    trace, _ = _sample()
+    source = trace.write(tmp_path / "new.sqlite")
+    with closing(sqlite3.connect(source)) as connection, connection:
+        for name, rows in (("HOST_LAUNCH", 2), ("GRAPH_HOST_NODE_V2", 1), ("OVERHEAD", 5)):
+            table = f"CUPTI_ACTIVITY_KIND_{name}"
+            connection.execute(f"CREATE TABLE {table} (start INT, end INT)")
+            connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(1, 2)] * rows)
+    found = analyze_file(source, tmp_path / "new.db")
+    assert found.warnings() == {"UNUSED_EVENTS": 3}
+    [(message,)] = found.query("SELECT message FROM warnings")
+    assert "1 GRAPH_HOST_NODE, 2 HOST_LAUNCH" in message
+
+
 # --- missing tables -------------------------------------------------------------------------------
 
 

@@ -129,6 +129,7 @@ def _results(futures: list[Future[T]]) -> list[T]:
 
 _WORK_TABLES = (names.KERNELS, names.COPIES, names.SETS, names.SYNCS, names.GRAPHS)
 _TABLES = (names.NVTX, names.API_CALLS, names.GRAPH_NODES, *_WORK_TABLES)
+_READ_ACTIVITY = (names.API_CALLS, *_WORK_TABLES, names.EVENTS, names.OVERHEAD)
 
 
 def _no_activity(path: Path) -> NoGpuActivityError:
@@ -308,7 +309,7 @@ def _assemble(
         system=with_settings(read_system(schema), read_settings(nvtx.labels)),
         session=session,
         reference=read_reference(schema, speed),
-        warnings=[*warnings, *speed.warnings()],
+        warnings=[*warnings, *speed.warnings(), *_unread_activity(schema)],
         records_memory=schema.has(names.ALLOCATIONS),
         counters=read_counters(
             schema,
@@ -318,6 +319,23 @@ def _assemble(
             end_ns=end_ns,
         ),
     )
+
+
+def _unread_activity(schema: Schema) -> list[ProfileWarning]:
+    """Count the records of kinds of activity that are not read, such as functions on the host."""
+    unread = [table for table in schema.activity_tables() if table not in _READ_ACTIVITY]
+    with schema.connect() as connection:
+        counts = {
+            table.removeprefix(names.ACTIVITY_KIND): connection.execute(
+                f"SELECT count(*) FROM {schema.table(table)}"
+            ).fetchone()[0]
+            for table in unread
+        }
+    if not any(counts.values()):
+        return []
+    kinds = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    text = say("events of the trace are of kinds that are not used: {kinds}.", kinds=kinds)
+    return [ProfileWarning("UNUSED_EVENTS", text, sum(counts.values()))]
 
 
 def _threads_and_processes(raw: dict[str, RawTable], nvtx: NvtxEvents) -> tuple[Int64, Int64]:

@@ -21,6 +21,9 @@ SYNCS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 EVENTS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 STREAMS = "TARGET_INFO_CUDA_STREAM"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+OVERHEAD = "CUPTI_ACTIVITY_KIND_OVERHEAD"
+"""What the profiler itself did."""
+ACTIVITY_KIND = "CUPTI_ACTIVITY_KIND_"
 GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS"
 NVTX = "NVTX_EVENTS"
 STRINGS = "StringIds"
@@ -73,6 +76,11 @@ class Schema:
     def has(self, table: str) -> bool:
         """Return whether the export holds the table, in any version."""
         return table in self._tables
+
+    def activity_tables(self) -> list[str]:
+        """Return the tables of activity on GPUs, also of kinds that newer versions add."""
+        found = (table for table in self._tables if table.startswith(ACTIVITY_KIND))
+        return sorted(table for table in found if table.isidentifier())
 
     def table(self, table: str) -> str:
         """Return the quoted name of the table in this export."""

@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from aggregator.errors import NotProfiledError, NsysFailedError
 from aggregator.options import Mode
-from aggregator.sources.nsys.windows import RUN_NOTE
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
-from profiler_cli.capture import processes
-from profiler_cli.capture.full_memory import ADVICE, has_run_out
-from profiler_cli.capture.nsight import Nsys, light_switches, profile_command, split_nsys_opts
-from profiler_cli.capture.step_times import (
+from aggregator.sources.collector.step_times import (
     Steps,
     bare_median_ns,
     read_steps,
     write_notes,
     write_steps,
 )
+from aggregator.sources.nsys.windows import RUN_NOTE
+from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from profiler_cli.capture import processes
+from profiler_cli.capture.full_memory import ADVICE, has_run_out
+from profiler_cli.capture.nsight import Nsys, light_switches, profile_command, split_nsys_opts
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options

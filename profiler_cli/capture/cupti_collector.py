@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from aggregator.errors import CollectorError
+from aggregator.sources.collector.folder import export_records, files_of, problems
 from profiler_cli.capture import processes, raw_records
 from profiler_cli.capture.capture_session import (
     STARTED,
@@ -121,7 +122,7 @@ class OwnCollection(Collection):
 
     def _are_complete(self) -> bool:
         """Whether no process will write more records."""
-        return not any(map(self._is_writing, raw_records.files_of(self.records)))
+        return not any(map(self._is_writing, files_of(self.records)))
 
     def _is_writing(self, path: Path) -> bool:
         pid = path.name.partition("-")[0]
@@ -138,12 +139,12 @@ class OwnCollection(Collection):
 
     def kept(self) -> str:
         """Return where the raw records are if there is no export; empty: there are none."""
-        if self.export is not None or not raw_records.files_of(self.records):
+        if self.export is not None or not files_of(self.records):
             return ""
         return raw_records.how_to_convert(self.records)
 
     def __exit__(self, *details: object) -> None:
-        if self.export is None and raw_records.files_of(self.records):
+        if self.export is None and files_of(self.records):
             raw_records.keep(self.records, self.folder)
         else:
             raw_records.remove(self.records)
@@ -155,7 +156,7 @@ class OwnCollection(Collection):
         Raises:
             NotProfiledError: No process recorded anything.
         """
-        if not raw_records.files_of(self.records):
+        if not files_of(self.records):
             raise self.nothing_profiled(ending, options)
 
     def save(self, base: Path) -> Path:
@@ -169,10 +170,10 @@ class OwnCollection(Collection):
             while not self._are_complete() and not self._is_late():
                 time.sleep(_PAUSE_S)
             export = base.with_name(base.name + EXPORT_SUFFIX)
-            if not raw_records.write_export(self.records, export):
+            if not export_records(self.records, export):
                 self._check_notes(export)
             self.export = export
-            self.warnings += raw_records.problems(self.records)
+            self.warnings += problems(self.records)
         return self.export
 
     def _check_notes(self, export: Path) -> None:
@@ -180,7 +181,7 @@ class OwnCollection(Collection):
         from aggregator.sources.collector.records import read_records  # noqa: PLC0415
 
         found: dict[str, str] = {}
-        for path in raw_records.files_of(self.records):
+        for path in files_of(self.records):
             one = read_records(path)
             found |= {name: text for name in _REASONS for text in one.notes(name)}
         for name, (message, hint) in _REASONS.items():

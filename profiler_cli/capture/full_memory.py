@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from aggregator.sources.collector.step_times import Steps
 from aggregator.sources.nsys.schema import API_CALLS, STRINGS
-from profiler_cli.capture.step_times import Steps
 
 ERROR: Final = "error"
 """Key of what a process wrote: the class of the exception that ended it."""

@@ -6,34 +6,29 @@ and the folder goes; whatever keeps that from happening, ``dlprof --database=FOL
 
 from __future__ import annotations
 
-import os
-import platform
-import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aggregator.errors import CollectorError, NoGpuActivityError
+from aggregator.errors import CollectorError
+from aggregator.sources.collector.folder import export_records, files_of, problems
+from aggregator.sources.collector.step_times import FILES, read_steps, write_steps
 from aggregator.system.temporary_files import left_folders, owner
 from profiler_cli.capture.nsight import EXPORT_SUFFIX, free_base
-from profiler_cli.capture.step_times import FILES, read_steps, write_steps
 from profiler_cli.outputs import display, output_folder
 
 if TYPE_CHECKING:
     from profiler_cli.console import Console
     from profiler_cli.options.declared import Options
 
-RECORDS: Final = "*.records"
 STEPS: Final = "steps"
 """Link in the folder to that of the step times, which is not on a slow file system."""
 _INFIX: Final = ".records-"
-_MAGIC_BYTES: Final = 8
-_DRIVER: Final = re.compile(r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
 
 
 def make_folder(base: Path, steps: Path | None) -> Path:
@@ -58,11 +53,6 @@ def make_folder(base: Path, steps: Path | None) -> Path:
     return folder
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Return the files of the processes, which may be empty on a full disk."""
-    return sorted(folder.glob(RECORDS))
-
-
 def keep(folder: Path, steps: Path | None) -> None:
     """Let a folder stand for itself: with the step times in it."""
     for path in sorted(steps.glob(FILES)) if steps is not None else ():
@@ -79,49 +69,6 @@ def how_to_convert(folder: Path) -> str:
     """Return the sentence that names kept records, and the command that makes a profile of them."""
     name = shlex.quote(display(folder))
     return f"What was recorded is kept. To make a profile of it: dlprof --database={name}"
-
-
-def write_export(folder: Path, export: Path) -> int:
-    """Write the export of a folder of records.
-
-    Returns:
-        The number of kernels.
-
-    Raises:
-        CollectorError: There are none, or the export cannot be written.
-    """
-    # Not before the capture, when its threads would receive the forwarded signals.
-    from aggregator.dldb.writer import write_errors  # noqa: PLC0415
-    from aggregator.errors import DatabaseWriteError  # noqa: PLC0415
-    from aggregator.sources.collector import export as own_export  # noqa: PLC0415
-
-    files = [path for path in files_of(folder) if path.stat().st_size >= _MAGIC_BYTES]
-    try:
-        with write_errors(export):
-            return own_export.write_export(files, export, _system())
-    except NoGpuActivityError as error:
-        reason = next(iter(problems(folder)), "The collector recorded nothing.")
-        raise CollectorError(reason, hint="Does the application use the GPU?") from error
-    except DatabaseWriteError as error:
-        raise CollectorError(
-            f"The export {display(export)} cannot be written: {error.details.get('reason')}.",
-            hint="Is the disk full?",
-        ) from error
-
-
-def problems(folder: Path) -> list[str]:
-    """Return a sentence for each process that could not write all of its records."""
-    found = []
-    for path in sorted(folder.glob("problem.*")):
-        _, pid, error = f"{path.name}..".split(".")[:3]
-        reason = ""
-        with suppress(OSError):
-            reason = path.read_text(errors="replace").strip()
-        # On a full disk the file is empty: its name holds the number of the error.
-        if not reason and error.isdecimal():
-            reason = os.strerror(int(error))
-        found.append(f"Process {pid} could not write all of its records: {reason or 'unknown'}.")
-    return found
 
 
 def convert(options: Options, sources: Sequence[Path], console: Console) -> Options:
@@ -150,7 +97,7 @@ def _export_of(folder: Path, options: Options, console: Console) -> Path:
     console.message(f"Converting the records in {display(folder)} to {display(export)}")
     for problem in problems(folder):
         console.message(f"Warning: {problem}")
-    write_export(folder, export)
+    export_records(folder, export)
     steps = read_steps(folder) or read_steps(folder / STEPS)
     write_steps(export, steps, "", "converted later")
     return export
@@ -167,22 +114,3 @@ def report_left(folder: Path, console: Console) -> None:
         else:
             remove(path)
             console.message(f"Removed {display(path)}, the empty folder of a killed capture")
-
-
-def _system() -> Mapping[str, str]:
-    """Properties of the host, by the names that Nsight Systems gives them."""
-    found = {"Hostname": platform.node(), "CpuCores": str(os.cpu_count() or "")}
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-        model = next((line for line in lines if line.startswith("model name")), "")
-        found["CpuDescription"] = model.partition(":")[2].strip()
-    with suppress(OSError):
-        text = Path("/proc/driver/nvidia/version").read_text(errors="replace")
-        found["NvDriverVersion"] = driver_version(text)
-    return {name: value for name, value in found.items() if value}
-
-
-def driver_version(text: str) -> str:
-    """Return the version of the driver in its own description; empty if it is not there."""
-    match = _DRIVER.search(text)
-    return match[1] if match else ""

@@ -9,12 +9,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aggregator.compare.summary import SUFFIX as SUMMARY_SUFFIX
-from aggregator.errors import CollectorError
 from aggregator.sources.collector.standing_by import (
     ANSWER_S,
+    export_window,
     find_job,
     list_jobs,
     request_window,
@@ -23,15 +22,11 @@ from aggregator.sources.collector.standing_by import (
 from aggregator.system.plain_text import escape_control_characters
 from profiler_cli.capture import raw_records
 from profiler_cli.capture.nsight import EXPORT_SUFFIX
-from profiler_cli.capture.step_times import read_steps, write_steps
 from profiler_cli.console import EXIT_DONE, Console, Verbosity
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.options.values import whole_number
 from profiler_cli.outputs import display, output_folder
 from profiler_cli.standby.job import STEM, WINDOW_STEPS
-
-if TYPE_CHECKING:
-    from aggregator.sources.collector.standing_by import Window
 
 
 def run_record(words: Sequence[str]) -> int:
@@ -58,9 +53,11 @@ def run_record(words: Sequence[str]) -> int:
                 pid=pid,
                 all_ranks=options.all_ranks,
                 answer_s=options.limit,
-                on_begin=lambda count: console.message(_begun(job.name, count, options.steps)),
+                progress=console,
             )
-            export = _export(records, base, window, console)
+            export = base.with_name(f"{base.name}.export{EXPORT_SUFFIX}")
+            for loss in export_window(window, export):
+                console.message(f"Warning: {loss}")
         finally:
             raw_records.remove(records)
         try:
@@ -72,26 +69,6 @@ def run_record(words: Sequence[str]) -> int:
     from profiler_cli.commands.show import run_show  # noqa: PLC0415 - after the window
 
     return run_show([str(database), f"--format={options.format}"])
-
-
-def _begun(name: str, count: int, steps: int) -> str:
-    who = "1 process" if count == 1 else f"{count} processes"
-    return f"Recording {steps} steps of {who} of {escape_control_characters(name)}"
-
-
-def _export(records: Path, base: Path, window: Window, console: Console) -> Path:
-    """Write the export of a window."""
-    export = base.with_name(f"{base.name}.export{EXPORT_SUFFIX}")
-    for pid in window.ended:
-        console.message(f"Warning: process {pid} ended before the window was complete")
-    if not raw_records.write_export(records, export):
-        export.unlink(missing_ok=True)
-        raise CollectorError(
-            "The window has no work of the GPU.", hint="Did the job use it in these steps?"
-        )
-    if problem := write_steps(export, read_steps(records), "", "asked"):
-        console.message(f"Warning: the times of the steps could not be recorded: {problem}")
-    return export
 
 
 def _import(export: Path, database: Path, words: Sequence[str], console: Console) -> None:

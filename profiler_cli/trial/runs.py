@@ -33,6 +33,7 @@ from aggregator.compare.trials import (
     mean_step,
 )
 from aggregator.errors import UsageError
+from aggregator.sources.collector.step_times import Steps, read_steps, times_of
 from profiler_cli.capture import processes
 from profiler_cli.capture.capture_session import (
     FOLDER_VARIABLE,
@@ -41,7 +42,6 @@ from profiler_cli.capture.capture_session import (
     make_folder,
 )
 from profiler_cli.capture.gpu_samples import Nvml, NvmlError
-from profiler_cli.capture.step_times import Steps, read_steps, times_of
 from profiler_cli.options.declared import Options
 
 TRIAL_VARIABLE: Final = "DLPROF_TRIAL"

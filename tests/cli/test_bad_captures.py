@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from profiler_cli.capture import raw_records, recorder
+from aggregator.sources.collector.folder import files_of
+from profiler_cli.capture import recorder
 from profiler_cli.capture.nsight import Nsys, importer_problem
 from profiler_cli.dlprof import main
 from tests.cli.forking import LIMIT_S
@@ -225,8 +226,8 @@ def test_records_that_a_full_disk_cut_become_a_profile_with_a_warning(
 # --- after the run ---------------------------------------------------------------------------
 
 FAILING = (
-    "from profiler_cli.capture import raw_records\n"
-    "def fail(*_): raise ValueError('unexpected')\nraw_records.write_export = fail"
+    "from profiler_cli.capture import cupti_collector\n"
+    "def fail(*_): raise ValueError('unexpected')\ncupti_collector.export_records = fail"
 )
 
 
@@ -384,7 +385,7 @@ def test_auto_takes_the_own_collector_where_cupti_is_found(
 def test_a_folder_without_records_is_no_profile(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert raw_records.files_of(tmp_path) == []
+    assert files_of(tmp_path) == []
     assert main([f"--database={tmp_path}"]) == 4
     assert "is a folder, not a file" in capsys.readouterr().err
 

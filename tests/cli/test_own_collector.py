@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from aggregator.sources.collector.folder import driver_version
 from profiler_cli.capture.native import find_compiler
-from profiler_cli.capture.raw_records import driver_version
 from tests.cli.forking import Forks
 
 REPOSITORY = Path(__file__).resolve().parents[2]

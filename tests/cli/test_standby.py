@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.sources.collector.standing_by import read_job, request_window
 from profiler_cli.standby.job import has_slowed, step_medians
 from tests.cli.forking import Forks
 from tests.cli.test_own_collector import CUDA, Bench, cache  # noqa: F401 - a fixture
+from tests.process_figures import figures_of
 
 TRAINING = """
 import torch
@@ -191,6 +194,32 @@ def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(bench: Bench)
     else:
         assert not (job.folder / "out").exists()
     assert job.process.wait(LIMIT_S) == 137
+
+
+@pytest.mark.parametrize("count", [30, 1000])
+def test_windows_in_a_row_leave_no_memory_files_or_threads(bench: Bench, count: int) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    started = Job(bench)
+    job = read_job(next(started.temporary.glob("dlprof-standby-*")))
+    assert job is not None
+    target = bench.folder / "window"
+    figures, names = [], []
+    for _ in range(count):
+        target.mkdir()
+        window = request_window(job, target, steps=2, answer_s=LIMIT_S)
+        assert list(target.glob("*.records")), window
+        shutil.rmtree(target)
+        figures.append(figures_of(started.pid))
+        names.append(sorted(path.name for path in job.folder.iterdir()))
+    # The first windows load libraries, and memory is taken in steps.
+    early, late = figures[count // 3], figures[-1]
+    print(figures[0], early, late)
+    assert late["files"] <= early["files"]
+    assert late["threads"] <= early["threads"]
+    assert late["memory_kib"] - early["memory_kib"] < 1024 + count
+    assert len(names[-1]) <= len(names[count // 3])
+    assert list(job.records.glob("*.records")) == []
+    assert started.end()[0] == 0
 
 
 def test_standby_takes_no_other_time_of_recording(bench: Bench) -> None:

@@ -14,13 +14,17 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.errors import CollectorError, UsageError
+from aggregator.sources.collector.folder import export_records, forget_problems, problems
+from aggregator.sources.collector.step_times import read_steps, write_steps
+from aggregator.system.plain_text import escape_control_characters
+from aggregator.system.progress import NullProgress, Progress
 from aggregator.system.temporary_files import folder_prefix, is_alive
 from aggregator.system.untrusted_json import read_object
 from aggregator.texts import say
@@ -56,7 +60,7 @@ class Window:
 
     folder: Path  # Records and step times, which are the caller's now.
     pids: tuple[int, ...]
-    ended: tuple[int, ...]  # Processes that ended meanwhile.
+    losses: tuple[str, ...]  # Sentences about what is missing.
 
 
 def make_job(command: Sequence[str], records: Path) -> Path:
@@ -157,7 +161,7 @@ def request_window(
     pid: int | None = None,
     all_ranks: bool = False,
     answer_s: float = ANSWER_S,
-    on_begin: Callable[[int], object] = lambda processes: None,
+    progress: Progress | None = None,
 ) -> Window:
     """Let the processes of a job record some steps, and wait for them.
 
@@ -168,25 +172,50 @@ def request_window(
         pid: The process; None for the first rank, or all.
         all_ranks: Whether all processes record.
         answer_s: How long to wait for a step to end. Unit: s.
-        on_begin: Called with the number of processes once they have seen the request.
+        progress: May end the wait by an error; the request is withdrawn then.
 
     Raises:
         CollectorError: They did not answer, or recorded nothing.
         UsageError: The job is being recorded already, or it has no steps yet.
     """
     pids = _chosen(job, pid, all_ranks=all_ranks)
+    progress = progress or NullProgress()
     content: dict[str, Any] = {"steps": steps, "pids": None if all_ranks else pids}
+    progress.phase("record")
     with _request(job, content) as name:
-        _wait_for_steps(job, name, pids, answer_s)
-        on_begin(len(pids))
-        problems = _wait_for_end(job, name, pids, answer_s)
-        ended = tuple(number for number in pids if not is_alive(number))
+        _wait_for_steps(job, name, pids, answer_s, progress)
+        text = say("Recording {steps} steps of {name}", steps=steps, name=job.name)
+        progress.message(escape_control_characters(text))
+        reasons = _wait_for_end(job, name, pids, answer_s, progress)
+        gone = [number for number in pids if not is_alive(number)]
         for number in pids:
             _take(job, number, target)
     if not any(target.glob("*.records")):
-        reason = problems[0] if problems else "the job has ended"
-        raise CollectorError(say("Nothing was recorded: {reason}.", reason=reason))
-    return Window(target, tuple(pids), ended)
+        reason = reasons[0] if reasons else say("the job has ended")
+        raise CollectorError(say("Nothing was recorded: {reason}.", reason=reason.rstrip(".")))
+    ended = [
+        say("Process {pid} ended before the window was complete.", pid=number) for number in gone
+    ]
+    return Window(target, tuple(pids), (*ended, *reasons))
+
+
+def export_window(window: Window, export: Path) -> list[str]:
+    """Write the export of a window; returns sentences about what is missing in it.
+
+    Raises:
+        CollectorError: It has no work of the GPU, or cannot be written.
+    """
+    if not export_records(window.folder, export):
+        export.unlink(missing_ok=True)
+        raise CollectorError(
+            say("The window has no work of the GPU."),
+            hint=say("Did the job use it in these steps?"),
+        )
+    losses = list(window.losses)
+    if problem := write_steps(export, read_steps(window.folder), "", "asked"):
+        text = say("The times of the steps could not be recorded: {problem}.", problem=problem)
+        losses.append(text)
+    return losses
 
 
 def _chosen(job: Job, pid: int | None, *, all_ranks: bool) -> list[int]:
@@ -232,7 +261,9 @@ def _request(job: Job, content: dict[str, Any]) -> Iterator[str]:
             left.unlink(missing_ok=True)
 
 
-def _wait_for_steps(job: Job, name: str, pids: Sequence[int], answer_s: float) -> None:
+def _wait_for_steps(
+    job: Job, name: str, pids: Sequence[int], answer_s: float, progress: Progress
+) -> None:
     """Wait until each process has seen the request, which it does where a step ends."""
     deadline = time.monotonic() + answer_s
     while True:
@@ -257,45 +288,43 @@ def _wait_for_steps(job: Job, name: str, pids: Sequence[int], answer_s: float) -
                     "wait longer with --limit."
                 ),
             )
+        progress.advance(0)
         time.sleep(_POLL_S)
     if not any(map(is_alive, pids)):
         raise CollectorError(say("The job has ended; nothing was recorded."))
 
 
-def _wait_for_end(job: Job, name: str, pids: Sequence[int], answer_s: float) -> list[str]:
+def _wait_for_end(
+    job: Job, name: str, pids: Sequence[int], answer_s: float, progress: Progress
+) -> list[str]:
     """Wait until the window of each process is complete; returns what went wrong."""
-    problems: list[str] = []
+    reasons: list[str] = []
     waiting = set(pids)
-    progress, deadline = 0, time.monotonic() + answer_s
+    size_before, deadline = 0, time.monotonic() + answer_s
     while waiting:
         for number in list(waiting):
             done = job.folder / f"done.{name}.{number}"
             if done.exists():
                 waiting.discard(number)
                 with suppress(OSError, ValueError):
-                    problem = str(read_object(done.read_text())["problem"])
-                    problems += [problem] if problem else []
+                    reason = str(read_object(done.read_text())["problem"])
+                    reasons += [reason] if reason else []
             elif not is_alive(number):
                 waiting.discard(number)
         size = sum(path.stat().st_size for path in _records(job, pids))
-        if size != progress:  # A window of long steps writes as it goes.
-            progress, deadline = size, time.monotonic() + answer_s
+        if size != size_before:  # A window of long steps writes as it goes.
+            size_before, deadline = size, time.monotonic() + answer_s
         if waiting and time.monotonic() > deadline:
             break
+        progress.advance(0)
         time.sleep(_POLL_S)
-    return problems + [_failure(path) for path in sorted(job.records.glob("problem.*"))]
+    reasons += problems(job.records)
+    forget_problems(job.records)  # The next window begins anew.
+    return reasons
 
 
 def _records(job: Job, pids: Sequence[int]) -> list[Path]:
     return [path for pid in pids for path in sorted(job.records.glob(f"{pid}-*.records"))]
-
-
-def _failure(path: Path) -> str:
-    """Say what a message of the collector means, and remove it: the next window begins anew."""
-    number = path.name.rpartition(".")[2]
-    path.unlink(missing_ok=True)
-    reason = os.strerror(int(number)) if number.isdecimal() else "unknown"
-    return f"the records could not be written ({reason})"
 
 
 def _take(job: Job, pid: int, target: Path) -> None:

@@ -76,7 +76,7 @@ def write_notes(export: Path, notes: Mapping[str, str]) -> str:
         with closing(sqlite3.connect(export)) as connection, connection:
             connection.execute(f'CREATE TABLE IF NOT EXISTS "{CAPTURE_NOTES}" (name, value)')
             rows = list(notes.items())
-            connection.executemany(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', rows)  # noqa: S608 - fixed names
+            connection.executemany(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', rows)
     except sqlite3.Error as error:
         return str(error)
     return ""
@@ -157,4 +157,4 @@ def _insert(
     connection.execute(f'DROP TABLE IF EXISTS "{table}"')
     connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')
     marks = ", ".join("?" * len(columns))
-    connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # type: ignore[arg-type]  # noqa: S608 - fixed names
+    connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # type: ignore[arg-type]

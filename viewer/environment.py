@@ -72,6 +72,8 @@ class Environment:
     # An upload that no profile is made of is removed after that long.
     upload_expiry_s: float = _variable("DLPROF_UPLOAD_EXPIRY_S", str(_ONE_DAY_S), float)
     max_queued_jobs: int = _variable("DLPROF_MAX_QUEUED_JOBS", "5000", int)  # Jobs that may wait.
+    # Whether clients of other machines, too, may see and record this user's jobs that stand by.
+    record_jobs: bool = _variable("DLPROF_RECORD_JOBS", read=lambda value: value == "1")
     # When the command was started, in seconds since 1970; 0: unknown. A file that was removed from
     # the list before and is named again is listed.
     started_at: float = _variable("DLPROF_STARTED_AT", "0", float)

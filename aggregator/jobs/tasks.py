@@ -21,6 +21,7 @@ import os
 import platform
 import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -74,8 +75,8 @@ def do_job(
         self: The task.
         rank_results: Results of the tasks that imported the rank files, if these were tasks of
             their own.
-        request: ``database``, ``request``, ``sources``, ``profile_name``, ``mode``, ``ranks`` and
-            ``rank_folder``.
+        request: ``database``, ``request``, ``sources``, ``profile_name``, ``mode``, ``ranks``,
+            ``window`` and ``rank_folder``.
     """
     task_id = str(self.request.id)
     for result in rank_results or ():
@@ -133,13 +134,16 @@ def _do(request: dict[str, Any], progress: JobProgress, *, has_ranks: bool) -> R
     from aggregator.ranks.rank_import import import_ranks, join_ranks  # noqa: PLC0415
 
     database = Path(request["database"])
-    if not request["sources"]:
+    window = request.get("window")
+    if not request["sources"] and not window:
         made = aggregate(database, AggregationRequest(**request["request"]), progress)
         return _done(made.aggr_id, made.database, "reused" if made.reused else "")
     if database.exists():  # by a worker that was lost before it could report it
         open_database(database).close()
         return _done(1, database, "imported")
     sources = [Path(source) for source in request["sources"]]
+    if window:
+        sources = [_record(window, database.parent / "source", progress)]
     options = _options(request, sources[0], database)
     if has_ranks:
         folder = Path(request["rank_folder"])
@@ -153,6 +157,29 @@ def _do(request: dict[str, Any], progress: JobProgress, *, has_ranks: bool) -> R
     else:
         imported = import_profile(options, progress)
     return _done(imported.aggr_id, imported.database)
+
+
+def _record(window: dict[str, Any], folder: Path, progress: JobProgress) -> Path:
+    """Record a window of a job of this machine that stands by; returns its export."""
+    from aggregator.sources.collector import standing_by  # noqa: PLC0415
+
+    export = folder / "window.sqlite"
+    if export.exists():  # By a worker that was lost during the import.
+        return export
+    job, pid = standing_by.find_job(str(window["process"]))
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as records:
+        found = standing_by.request_window(
+            job,
+            Path(records),
+            steps=window["steps"],
+            pid=pid,
+            all_ranks=window["all_ranks"],
+            progress=progress,
+        )
+        for loss in standing_by.export_window(found, export):
+            progress.message(loss)
+    return export
 
 
 def _options(request: dict[str, Any], source: Path | str, database: Path) -> ImportOptions:

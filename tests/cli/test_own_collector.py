@@ -78,7 +78,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Bench:
     """A folder in which dlprof runs."""
 
-    def __init__(self, folder: Path, cache: Path, forks: Forks) -> None:
+    def __init__(self, folder: Path, cache: Path, forks: Forks | None = None) -> None:
         self.folder, self.forks = folder, forks
         (folder / "site" / "nvtx").mkdir(parents=True)
         (folder / "site" / "nvtx" / "__init__.py").write_text(NVTX)
@@ -99,6 +99,7 @@ class Bench:
     def start(
         self, *words: str, setting: str = "", **more: str
     ) -> subprocess.CompletedProcess[str]:
+        assert self.forks is not None
         return self.forks.run(list(words), self.folder, self.environment | more, setting)
 
     def rows(self, query: str, file: str = "nsys_profile.sqlite") -> list[tuple[Any, ...]]:

@@ -82,6 +82,7 @@ class Job:
         return self.bench.start("record", *words)
 
     def end(self) -> tuple[int, str]:
+        (self.folder / "pause").unlink(missing_ok=True)
         (self.folder / "stop").touch()
         output, _ = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode, output
@@ -203,21 +204,21 @@ def test_windows_in_a_row_leave_no_memory_files_or_threads(bench: Bench, count: 
     job = read_job(next(started.temporary.glob("dlprof-standby-*")))
     assert job is not None
     target = bench.folder / "window"
-    figures, names = [], []
+    figures, left = [], []
     for _ in range(count):
         target.mkdir()
         window = request_window(job, target, steps=2, answer_s=LIMIT_S)
         assert list(target.glob("*.records")), window
         shutil.rmtree(target)
         figures.append(figures_of(started.pid))
-        names.append(sorted(path.name for path in job.folder.iterdir()))
+        left.append({path.name for path in job.folder.iterdir() if "minutes" not in path.name})
     # The first windows load libraries, and memory is taken in steps.
     early, late = figures[count // 3], figures[-1]
-    print(figures[0], early, late)
+    print(figures[:: max(1, count // 6)], late)
     assert late["files"] <= early["files"]
     assert late["threads"] <= early["threads"]
-    assert late["memory_kib"] - early["memory_kib"] < 1024 + count
-    assert len(names[-1]) <= len(names[count // 3])
+    assert late["memory_kib"] - early["memory_kib"] < 512
+    assert left[-1] <= left[0]
     assert list(job.records.glob("*.records")) == []
     assert started.end()[0] == 0
 

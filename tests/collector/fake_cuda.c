@@ -77,6 +77,20 @@ int fake_init(void)
 /* Calls end before they return, as CUPTI dates them: ranges around them are closed later. */
 static uint64_t time_now(void) { return fake_cupti_now(); }
 
+/* A copy of a name that is valid as long as the process; there is one of each of the first. */
+static const char *kept(const char *name)
+{
+    static const char *all[64];
+    int at;
+    for (at = 0; at < 64 && all[at]; at++)
+        if (!strcmp(all[at], name))
+            return all[at];
+    name = strdup(name);
+    if (at < 64)
+        all[at] = name;
+    return name;
+}
+
 static int launch(const char *name, uint64_t node, int is_of_runtime, int is_slow)
 {
     uint64_t start = time_now(), inner = time_now(), inner_end = time_now(), end = time_now();
@@ -97,7 +111,7 @@ static int launch(const char *name, uint64_t node, int is_of_runtime, int is_slo
     PUT(uint32_t, KERNEL_STREAM, 7);
     PUT(uint32_t, KERNEL_CORRELATION, current);
     PUT(uint64_t, KERNEL_GRAPH_NODE, node);
-    PUT(const char *, KERNEL_NAME, strdup(name)); /* valid as long as the process */
+    PUT(const char *, KERNEL_NAME, kept(name));
     for (axis = 0; axis < 3; axis++) {
         PUT(int32_t, KERNEL_GRID + 4 * axis, 10 + axis);
         PUT(int32_t, KERNEL_BLOCK + 4 * axis, 20 + axis);

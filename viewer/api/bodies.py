@@ -307,3 +307,38 @@ class NewAggregationSerializer(Body):
         help_text="What a step takes without profiling, by the program's own clock; 0 or null: "
         "unknown."
     )
+
+
+MAX_WINDOW_STEPS: Final = 10_000
+
+
+class CountField(IntegerField):
+    """A whole number from 1 to a limit."""
+
+    def __init__(self, limit: int, **kwargs: Any) -> None:
+        super().__init__(min_value=1, max_value=limit, **kwargs)
+
+    def fail(self, key: str, **kwargs: Any) -> NoReturn:
+        """Refuse what is missing or null."""
+        message = say(
+            "{name} must be a whole number from 1 to {limit}.",
+            name=self.field_name,
+            limit=self.max_value,
+        )
+        _refuse(self, message)
+
+    def to_internal_value(self, data: object) -> int:
+        """Check that it is a whole number in JSON."""
+        if type(data) is not int or not 1 <= data <= (self.max_value or 1):
+            self.fail("invalid")
+        return data
+
+
+class NewWindowSerializer(Body):
+    """A window of a job that stands by."""
+
+    process = CountField(MAX_INTEGER, help_text="Number of the job, or of one of its processes.")
+    steps = CountField(MAX_WINDOW_STEPS, required=False, default=40, help_text="Steps to record.")
+    all_ranks = FlagField(
+        required=False, help_text="Whether to record all its processes here; else the first rank."
+    )

@@ -86,6 +86,7 @@ urlpatterns = [
     path("compare/modules/", _view("comparisons.CompareModulesView")),
     path("compare/figures/<str:name>/", _view("comparisons.CompareFigureView")),
     path("history/", _view("comparisons.HistoryView")),
+    path("running-jobs/", _view("standby.RunningJobsView")),
     path("jobs/", _view("jobs.JobsView")),
     path("jobs/<str:job>/", _view("jobs.JobView")),
     path("jobs/<str:job>/cancel/", _view("jobs.CancelJobView")),

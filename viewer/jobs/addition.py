@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,8 +15,11 @@ from pathlib import Path
 from django.conf import settings
 
 from aggregator.errors import DlprofError, InvalidValueError
+from aggregator.options import Mode
 from aggregator.ranks.file_names import natural_order, ranks_in_name
+from aggregator.sources.collector.standing_by import find_job
 from aggregator.sources.formats import PROFILE_SUFFIXES, Format, suffix_of
+from aggregator.system.plain_text import escape_control_characters
 from aggregator.texts import say
 from viewer.errors import ViewerError
 from viewer.jobs.service import check_queue, submit_import
@@ -59,6 +63,29 @@ def add_profile(wanted: NewProfile, client: str) -> ServedProfile | Job:
     with storage.new_folder() as folder:
         storage.reserve(folder, paths)
         return _import(wanted, paths, paths[0].name, folder, client)
+
+
+def add_window(process: int, steps: int, client: str, *, all_ranks: bool) -> Job:
+    """Queue a job that records a window of a job that stands by, and makes a profile of it.
+
+    Raises:
+        ViewerError: There is no room for it, or the queue is full.
+        UsageError: The process does not stand by.
+    """
+    job, _ = find_job(str(process))
+    check_queue()
+    now = time.strftime("%Y%m%d-%H%M%S")
+    name = f"{escape_control_characters(job.name)[-_SHOWN:]} ({time.strftime('%H:%M:%S')})"
+    with storage.new_folder() as folder:
+        storage.reserve(folder, [])
+        database = folder / f"window-{now}.dldb.sqlite"
+        stored = storage.add(database, name=name, folder=folder, is_complete=False)
+        try:
+            window = {"process": process, "steps": steps, "all_ranks": all_ranks}
+            return submit_import(stored, [], Mode.AUTO.value, client, window=window)
+        except Exception:
+            stored.delete()
+            raise
 
 
 def _add_uploads(wanted: NewProfile, client: str) -> ServedProfile | Job:

@@ -128,6 +128,7 @@ def request_of(job: Job) -> dict[str, JSONValue]:
         "profile_name": job.profile_name,
         "mode": job.mode,
         "ranks": job.ranks,
+        "window": job.window,
         "rank_folder": str(rank_folder(job)) if is_shared(job) else "",
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,6 +70,7 @@ def submit_import(
     mode: str,
     client: str = "",
     ranks: Sequence[int] = (),
+    window: Mapping[str, object] | None = None,
 ) -> Job:
     """Queue the import of a profile into the database that ``stored`` names.
 
@@ -79,6 +80,7 @@ def submit_import(
         mode: How ranges are interpreted.
         client: Client that submits the job.
         ranks: Number of the first rank of each source; empty: read from the files.
+        window: What is recorded first, instead of sources.
 
     Raises:
         ViewerError: The queue is full.
@@ -94,6 +96,7 @@ def submit_import(
             profile_name=stored.name,
             mode=mode,
             ranks=list(ranks),
+            window=dict(window or {}),
         )
     dispatch()
     return find(job.id)

@@ -63,6 +63,8 @@ class Job(models.Model):
     parts = models.TextField(blank=True, default="")
     profile_name = models.TextField(blank=True, default="")
     mode = models.CharField(max_length=20, default="auto")
+    # Of a window that is recorded first: process, steps, all_ranks.
+    window = models.JSONField(default=dict)
 
     state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED)
     phase = models.CharField(max_length=40, blank=True, default="")

@@ -59,7 +59,7 @@ def export_records(folder: Path, export: Path) -> int:
 
 def problems(folder: Path) -> list[str]:
     """Return a sentence for each process that could not write all of its records."""
-    found = []
+    found: list[str] = []
     for path in sorted(folder.glob(f"{_PROBLEM}.*")):
         _, pid, error = f"{path.name}..".split(".")[:3]
         reason = ""

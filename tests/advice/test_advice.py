@@ -14,7 +14,7 @@ import pytest
 
 import aggregator.advice
 from aggregator.advice import ADVISERS
-from aggregator.advice.finding import HIGH_GAIN_PCT, MEDIUM_GAIN_PCT, View
+from aggregator.advice.finding import HIGH_GAIN_PCT, MEDIUM_GAIN_PCT, MOST_CERTAIN, View
 from tests.conftest import ProfileFactory
 
 Connect = Callable[..., sqlite3.Connection]
@@ -182,7 +182,8 @@ def test_every_adviser_is_listed_documented_and_tested() -> None:
     }
     assert files == listed | {"__init__"}
     rows = (folder.parents[1] / "docs/advice.md").read_text("utf-8").split("## The advisers")[1]
-    assert set(re.findall(r"^\| `(\w+)` \|", rows.split("\n## ")[0], re.MULTILINE)) == listed
+    documented = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", rows.split("\n## ")[0], re.MULTILINE))
+    assert documented == {name: str(MOST_CERTAIN[name]) for name in listed}
     # jax_cnn_bf16 and the tests of invented facts and public captures hold the others.
     assert set(PAIRS) | ELSEWHERE == listed
 

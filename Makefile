@@ -173,8 +173,10 @@ release: $(VENV)/.dev ## Build a release into dist/ and check it: KEY= signs, DR
 	$(BIN)/python scripts/release.py $(if $(KEY),--key "$(KEY)") $(if $(DRAFT),--draft)
 
 site: $(VENV)/.dev docs/openapi.json ## Build the documentation site into build/site; a broken link is an error
-	rm -rf build/site
-	$(BIN)/sphinx-build -q -j 2 -W --keep-going -b html docs build/site
+	rm -rf build/site build/docs
+	mkdir -p build && cp -r docs build/docs && mkdir build/docs/measurements
+	cp benchmarks/[A-Z]*.md build/docs/measurements/
+	$(BIN)/sphinx-build -q -j 2 -W --keep-going -b html -c docs build/docs build/site
 
 docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tables of docs/cli.md from the commands
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
 from pathlib import Path
 
-from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
-from sphinx.highlighting import lexers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,8 +23,6 @@ extensions = ["myst_parser"]
 exclude_patterns = ["_build", "_templates", "views/zh"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
-# Diagrams are shown as their text: drawing them would load a program from another host.
-lexers["mermaid"] = TextLexer()
 
 html_title = f"open-dlprof {release}"
 html_theme = "pydata_sphinx_theme"
@@ -59,11 +56,29 @@ def _link_within_the_site(_app: Sphinx, document: str, source: list[str]) -> Non
     if document in above:
         text = (ROOT / above[document]).read_text("utf-8").replace("](docs/", "](")
     text = re.sub(r"\[([\w/]+)\]\((?:\.\./)+[\w/]+/README\.md\)", r"`\1`", text)
+    text = re.sub(r"\]\((?:\.\./)+benchmarks/", "](/measurements/", text)
+    if document.startswith("measurements/"):  # `make site` copies benchmarks/*.md there.
+        text = re.sub(r"\]\(\.\./docs/", "](/", text)
     for name, page in PAGES_ABOVE.items():
         text = re.sub(rf"\]\((\.\./)*{re.escape(name)}", f"](/{page}", text)
     source[0] = text
 
 
+def _append_addresses(_app: Sphinx, document: str, source: list[str]) -> None:
+    """List the addresses of ``openapi.json`` at the end of the page about the REST API."""
+    if document != "api":
+        return
+    paths = json.loads((ROOT / "docs/openapi.json").read_text("utf-8"))["paths"]
+    rows = ["", "## Addresses", "", "| address | what it returns or does |", "|---|---|"]
+    for address, operations in sorted(paths.items()):
+        for method, operation in operations.items():
+            first = operation["description"].split("\n\n")[0]
+            said = " ".join(first.replace("|", "\\|").replace("``", "`").split())
+            rows.append(f"| {method.upper()} `{address}` | {said} |")
+    source[0] += "\n".join(rows) + "\n"
+
+
 def setup(app: Sphinx) -> None:
     """Register what this file adds to Sphinx."""
     app.connect("source-read", _link_within_the_site)
+    app.connect("source-read", _append_addresses)

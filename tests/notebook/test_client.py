@@ -150,11 +150,9 @@ def test_the_example_runs_from_top_to_bottom(
     assert len(names["ops"]) > 100
 
 
-def test_the_example_is_kept_executed_and_names_no_machine() -> None:
-    cells = _cells()
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    assert all(cell["outputs"] for cell in cells)
-    assert not re.search(r"/(tmp|home|root|work)/", NOTEBOOK.read_text())
+def test_the_example_stores_no_outputs_that_become_stale() -> None:
+    assert [cell["execution_count"] for cell in _cells()] == [None] * len(_cells())
+    assert not any(cell["outputs"] for cell in _cells())
 
 
 def test_one_op_and_one_kernel_are_the_same_from_both(runs: tuple[Run, Run]) -> None:

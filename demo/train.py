@@ -27,10 +27,10 @@ class Images(torch.utils.data.Dataset):
         return torch.full((3, 224, 224), index / self.count), index % 1000
 
 
-def train(batch: int, steps: int) -> list[float]:
+def train(batch: int, steps: int, layout: torch.memory_format) -> list[float]:
     """Train and return the time of each step on the GPU, from one batch to the next. Unit: ms."""
     torch.backends.cudnn.benchmark = True
-    model = torchvision.models.resnet50(weights=None).cuda()
+    model = torchvision.models.resnet50(weights=None).cuda().to(memory_format=layout)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     scaler = torch.amp.GradScaler("cuda")
     criterion = torch.nn.CrossEntropyLoss()
@@ -40,8 +40,9 @@ def train(batch: int, steps: int) -> list[float]:
     events = []
     for images, labels in loader:
         optimizer.zero_grad()
+        placed = images.cuda(non_blocking=True).to(memory_format=layout)
         with torch.autocast("cuda", dtype=torch.float16):
-            output = model(images.cuda(non_blocking=True))
+            output = model(placed)
             loss = criterion(output, labels.cuda(non_blocking=True))
         scaler.scale(loss).backward()
         scaler.step(optimizer)
@@ -58,8 +59,10 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--warm-up", type=int, default=5, help="steps that are not counted")
+    parser.add_argument("--channels-last", action="store_true", help="memory format of the model")
     options = parser.parse_args()
-    times_ms = sorted(train(options.batch, options.steps)[options.warm_up - 1 :])
+    layout = torch.channels_last if options.channels_last else torch.contiguous_format
+    times_ms = sorted(train(options.batch, options.steps, layout)[options.warm_up - 1 :])
     low, high = times_ms[len(times_ms) // 10], times_ms[-1 - len(times_ms) // 10]
     median = statistics.median(times_ms)
     print(f"step: median {median:.2f} ms, 10 to 90 % of the steps {low:.2f} to {high:.2f} ms")

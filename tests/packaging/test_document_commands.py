@@ -1,0 +1,201 @@
+"""The commands on the pages run as they stand there, and print what the pages show.
+
+A ``console`` block runs unless the line above it says ``<!-- not run: REASON -->``. The blocks of a
+page run one after the other in one folder, which begins with the files of ``FILES`` that the page
+names. In a block with lines that begin with ``$ `` the other lines are output: it has to be
+printed so, except that a line ``...`` stands for any lines. ``<!-- exits with N -->`` names the
+exit code of a block whose last command does not succeed.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.conftest import made_once
+from tests.packaging.containers import REPOSITORY
+
+LIMIT_S = 300
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+REASONS = {
+    "needs a GPU",
+    "needs the network",
+    "needs a cluster",
+    "needs a running server",
+    "needs root",
+    "needs other programs",
+    "serves until it is stopped",
+    "shows the form",
+}
+_BLOCK = re.compile(
+    r"(?:^ *<!-- (?P<mark>[^>]*) -->\n)?^(?P<indent> *)```(?P<language>console|sql)\n"
+    r"(?P<text>.*?)^(?P=indent)```$",
+    re.DOTALL | re.MULTILINE,
+)
+CAPTURES = REPOSITORY / "tests/data/captures"
+#: Files that a page may name without having made them, and the packed file that each one is.
+FILES = {
+    "resnet50_amp.sqlite": REPOSITORY / "demo/resnet50_amp.sqlite.xz",
+    "nsys_profile.sqlite": REPOSITORY / "demo/resnet50_amp.sqlite.xz",
+    "trace.json": CAPTURES / "kineto/resnet50.json.xz",
+    "rank0.json": CAPTURES / "kineto/ddp_rank0.json.xz",
+    "rank1.json": CAPTURES / "kineto/ddp_rank1.json.xz",
+    "snapshot.pickle": CAPTURES / "memory/transformer.pickle.xz",
+    "before.pickle": CAPTURES / "memory/gpt2.pickle.xz",
+    "after.pickle": CAPTURES / "memory/gpt2_autocast.pickle.xz",
+}
+#: The same for databases, each made of a profile.
+DATABASES = {
+    "dlprof_dldb.sqlite": REPOSITORY / "demo/resnet50_amp.sqlite.xz",
+    "before.sqlite": CAPTURES / "pytorch_resnet50_amp.sqlite.xz",
+    "after.sqlite": REPOSITORY / "demo/resnet50_amp.sqlite.xz",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Commands on a page."""
+
+    mark: str
+    language: str
+    text: str
+
+    def exit_code(self) -> int:
+        found = re.fullmatch(r"exits with (\d+)", self.mark)
+        return int(found[1]) if found else 0
+
+    def is_run(self) -> bool:
+        return not self.mark.startswith("not run: ")
+
+    def steps(self) -> Iterator[tuple[str, str | None]]:
+        """Commands with the output that is shown; None: no output is shown."""
+        if not re.search(r"^\$ ", self.text, re.MULTILINE):
+            yield self.text, None
+            return
+        for part in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
+            command = re.match(r"(?:.*\\\n)*.*\n", part)
+            assert command is not None
+            yield command[0], part[command.end() :] or None
+
+
+def read_blocks(page: Path) -> list[Block]:
+    found = _BLOCK.finditer(page.read_text("utf-8"))
+    return [Block(match["mark"] or "", match["language"], dedent(match["text"])) for match in found]
+
+
+def pattern_of(shown: str) -> str:
+    """Return a pattern for output of which a page shows a part."""
+    lines = [
+        r"(?:.*\n)*?" if line == "..." else re.escape(line) + r" *\n" for line in shown.splitlines()
+    ]
+    return "".join(lines)
+
+
+def _database(factory: pytest.TempPathFactory, packed: Path) -> Path:
+    def make(path: Path) -> None:
+        export = path.with_suffix(".export")
+        export.write_bytes(lzma.decompress(packed.read_bytes()))
+        _run(f"dlprof --database={export} --output_path={path}.made -v=quiet", path.parent)
+        Path(f"{path}.made/dlprof_dldb.sqlite").rename(path)
+
+    return made_once(factory, f"documents/{packed.name}.database", make)
+
+
+def _run(script: str, folder: Path) -> tuple[int, str]:
+    """Run it by bash, with this checkout's commands; what it prints is one text, as on a screen."""
+    done = subprocess.run(
+        ["bash", "-ec", script],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "DLPROF_STATE_DIR": str(folder / ".state"),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def fill(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, str], None]:
+    """A function that puts the files that a text names into a folder."""
+
+    def put(folder: Path, text: str) -> None:
+        if "demo/" in text:
+            (folder / "demo").symlink_to(REPOSITORY / "demo")
+        for name, packed in FILES.items():
+            if name in text:
+                (folder / name).write_bytes(lzma.decompress(packed.read_bytes()))
+        for name, packed in DATABASES.items():
+            if name in text:
+                (folder / name).write_bytes(_database(tmp_path_factory, packed).read_bytes())
+
+    return put
+
+
+def _pages_with(language: str) -> list[object]:
+    return [
+        pytest.param(page, id=str(page.relative_to(REPOSITORY)))
+        for page in PAGES
+        if any(block.language == language and block.is_run() for block in read_blocks(page))
+    ]
+
+
+@pytest.mark.parametrize("page", _pages_with("console"))
+def test_commands_run_and_print_what_the_page_shows(
+    page: Path, tmp_path: Path, fill: Callable[[Path, str], None]
+) -> None:
+    blocks = [
+        block for block in read_blocks(page) if block.language == "console" and block.is_run()
+    ]
+    fill(tmp_path, "\n".join(block.text for block in blocks))
+    for block in blocks:
+        steps = list(block.steps())
+        for place, (command, shown) in enumerate(steps, start=1):
+            code, printed = _run(command, tmp_path)
+            assert code == (block.exit_code() if place == len(steps) else 0), f"{command}{printed}"
+            if shown is not None:
+                assert re.fullmatch(pattern_of(shown), printed), f"{command}{printed}"
+
+
+@pytest.mark.parametrize("page", _pages_with("sql"))
+def test_queries_are_answered_by_a_database(
+    page: Path, tmp_path: Path, fill: Callable[[Path, str], None]
+) -> None:
+    fill(tmp_path, "dlprof_dldb.sqlite")
+    with sqlite3.connect(tmp_path / "dlprof_dldb.sqlite") as connection:
+        for block in read_blocks(page):
+            if block.language == "sql" and block.is_run():
+                connection.execute(block.text).fetchall()
+
+
+def test_every_reason_not_to_run_a_block_is_known() -> None:
+    marks = {(page.name, block.mark) for page in PAGES for block in read_blocks(page)}
+    known = {"", *(f"not run: {reason}" for reason in REASONS)}
+    wrong = [mark for mark in marks if mark[1] not in known and "exits with" not in mark[1]]
+    assert wrong == []
+
+
+def test_output_that_differs_is_found() -> None:
+    shown = "$ printf 'a\\nb\\nc\\n'\na\n...\nc\n"
+    ((command, output),) = Block("", "console", shown).steps()
+    assert command == "printf 'a\\nb\\nc\\n'\n"
+    assert output is not None
+    assert re.fullmatch(pattern_of(output), "a\nb\nc\n")
+    assert not re.fullmatch(pattern_of(output), "a\nb\nd\n")

@@ -57,11 +57,8 @@ def run_memory(words: Sequence[str]) -> int:
         print(json.dumps({"devices": found}, indent=2))
     else:
         for device, results in zip(devices, changes, strict=True):
-            print(
-                escape_control_characters(
-                    "\n".join((*_text(device), *_answers(device), *_what_ifs(results)))
-                )
-            )
+            lines = (*_text(device, results), *_answers(device))
+            print(escape_control_characters("\n".join(lines)))
     return EXIT_DONE
 
 
@@ -161,11 +158,9 @@ def _answers(memory: DeviceMemory) -> Iterator[str]:
 
 
 def _what_ifs(results: Sequence[WhatIf]) -> Iterator[str]:
-    if results:
-        yield "  Predicted peak:"
     for result in results:
-        saved = f"saves {_size(result.saved_bytes)}"
-        yield f"    {_size(result.peak_allocated_bytes):>10}  {saved}  {result.change}"
+        peak, saved = _size(result.peak_allocated_bytes), _size(result.saved_bytes)
+        yield f"  with {result.change}: peak {peak}, saves {saved}"
 
 
 def as_json(memory: DeviceMemory) -> dict[str, Any]:
@@ -185,11 +180,12 @@ def as_json(memory: DeviceMemory) -> dict[str, Any]:
     }
 
 
-def _text(memory: DeviceMemory) -> Iterator[str]:
+def _text(memory: DeviceMemory, what_ifs: Sequence[WhatIf]) -> Iterator[str]:
     counts = memory.counts
     peak = counts.peak_allocated
     yield f"GPU {memory.device}: {memory.num_events:,} events"
     yield f"  peak     {_size(peak)} allocated, {_size(counts.peak_reserved)} reserved"
+    yield from _what_ifs(what_ifs)
     ends = (counts.end_allocated, counts.end_active, counts.end_reserved)
     allocated, active, reserved = map(_size, ends)
     yield f"  end      {allocated} allocated, {active} active, {reserved} reserved"

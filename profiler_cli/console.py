@@ -111,6 +111,10 @@ class Console:
         if self._verbosity >= Verbosity.MINIMAL:
             self._write(text)
 
+    def answer(self, text: str) -> None:
+        """Print what the command was run for, at every verbosity."""
+        self._write(text)
+
     @contextmanager
     def working(self) -> Iterator[None]:
         """Show the progress bar while the block runs, if standard error is a terminal."""

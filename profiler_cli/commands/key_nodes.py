@@ -43,10 +43,10 @@ def run_list(options: Options, console: Console) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(_TITLES) - 1)]
     for line in lines if rows else ():
         cells = [text.rjust(width) for text, width in zip(line, widths, strict=False)]
-        console.result("  ".join([*cells, line[-1]]))
+        console.answer("  ".join([*cells, line[-1]]))
     if len(rows) > _SHOWN:
-        console.result(f"... and {len(rows) - _SHOWN} more")
-    console.result(f"Key node: {reason}")
+        console.answer(f"... and {len(rows) - _SHOWN} more")
+    console.answer(f"Key node: {reason}")
 
 
 def _stored(database: Path) -> tuple[str, list[tuple[object, ...]]]:

@@ -35,7 +35,7 @@ def test_candidates_are_listed(
     monkeypatch.chdir(database.parent)
     before = sorted(path.name for path in database.parent.iterdir())
     source = database.with_name(name) if name == "profile.sqlite" else database
-    assert main([f"--database={source}", "--list-key-nodes", "-v=minimal"]) == 0
+    assert main([f"--database={source}", "--list-key-nodes", "-v=quiet"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [
         *("score", "kind", "instances", "iterations", "median", "even", "alike", "name")

@@ -30,9 +30,18 @@ DEMO = ROOT / "demo" / "resnet50_amp.sqlite.xz"
 MOST_PACKAGES = 12
 MACHINES = ("x86_64", "aarch64")
 """For each of which the wheel holds a library of the collector."""
+INSTALLED = """
+import importlib.metadata, json
+found = [package.metadata for package in importlib.metadata.distributions()]
+print(json.dumps([{key: one.get_all(key) for key in one} for one in found]))
+"""
+"""Prints the metadata of all packages of an environment; ``pip inspect`` lacks licenses."""
 NOTES = "NOTES.md"
 SBOM = "sbom.cdx.json"
 SUMS = "SHA256SUMS"
+
+Metadata = dict[str, list[str]]
+"""Fields of a package, each with all its values."""
 
 
 class ReleaseError(Exception):
@@ -113,7 +122,7 @@ def _candidates(version: str) -> list[str]:
     return [path for name in names if (path := shutil.which(name))]
 
 
-def check_installation(python: str, wheel: Path) -> tuple[list[str], list[dict[str, Any]]]:
+def check_installation(python: str, wheel: Path) -> tuple[list[str], list[Metadata]]:
     """Install the wheel alone in a new environment, analyze the bundled profile and show it.
 
     Returns:
@@ -148,44 +157,42 @@ def check_installation(python: str, wheel: Path) -> tuple[list[str], list[dict[s
             raise ReleaseError(f"dlprof wrote {sorted(made)} and no database or report.")
         run(*install, f"{wheel}[viewer]", cwd=folder)
         check_viewer(binaries / "dlprofviewer", folder)
-        inspect = (binaries / "python", "-m", "pip", "inspect", "--local")
-        installed = json.loads(run(*inspect, cwd=folder))["installed"]
-    return packages, [package["metadata"] for package in installed]
+        installed = json.loads(run(binaries / "python", "-c", INSTALLED, cwd=folder))
+    return packages, installed
 
 
-def bill_of_materials(wheel: Path, installed: list[dict[str, Any]]) -> dict[str, Any]:
+def bill_of_materials(wheel: Path, installed: list[Metadata]) -> dict[str, Any]:
     """List the packages in the wheel's page and those it installs with the viewer, as CycloneDX."""
     with zipfile.ZipFile(wheel) as archive:
         (own,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
         components = json.loads(archive.read(own))["components"]
     main = {}
-    for package in sorted(installed, key=lambda package: str(package["name"]).lower()):
+    for package in sorted(installed, key=lambda package: package["Name"][0].lower()):
+        name, version = package["Name"][0], package["Version"][0]
         component = {
             "type": "library",
-            "name": package["name"],
-            "version": package["version"],
+            "name": name,
+            "version": version,
             "licenses": _licenses(package),
-            "purl": f"pkg:pypi/{package['name'].lower().replace('_', '-')}@{package['version']}",
+            "purl": f"pkg:pypi/{name.lower().replace('_', '-')}@{version}",
         }
-        if package["name"] == "open-dlprof":
+        if name == "open-dlprof":
             main = component
-        elif package["name"] not in {"pip", "setuptools"}:
+        elif name not in {"pip", "setuptools"}:
             components.append(component)
     document = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
     return document | {"metadata": {"component": main}, "components": components}
 
 
-def _licenses(package: dict[str, Any]) -> list[dict[str, Any]]:
+def _licenses(package: Metadata) -> list[dict[str, Any]]:
     """Name the license by its expression, else as the older fields of the metadata do."""
-    if expression := package.get("license_expression"):
-        return [{"expression": expression}]
-    named = [
-        text.rpartition(" :: ")[2]
-        for text in package.get("classifier", [])
-        if text.startswith("License :: ")
-    ]
-    first_line = str(package.get("license", "")).partition("\n")[0]
-    return [{"license": {"name": name}} for name in named or [first_line] if name]
+    if expression := package.get("License-Expression"):
+        return [{"expression": expression[0]}]
+    prefix = "License :: "
+    classifiers = [text for text in package.get("Classifier", []) if text.startswith(prefix)]
+    named = [text.rpartition(" :: ")[2] for text in classifiers]
+    first_lines = [text.partition("\n")[0] for text in package.get("License", [])]
+    return [{"license": {"name": name}} for name in named or first_lines]
 
 
 def check_viewer(command: Path, folder: Path) -> None:
@@ -243,7 +250,7 @@ def make(*, key: str | None, is_draft: bool) -> None:
         raise ReleaseError("The working tree has changes that are not committed.")
     wheel = build()
     pythons = installed_pythons()
-    installed: list[dict[str, Any]] = []
+    installed: list[Metadata] = []
     for number, python in pythons.items():
         packages, installed = check_installation(python, wheel)
         if len(packages) > MOST_PACKAGES:

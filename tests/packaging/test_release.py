@@ -103,18 +103,22 @@ def test_materials_are_the_packages_in_the_page_and_those_installed(tmp_path: Pa
     wheel = tmp_path / "a.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("a.dist-info/sboms/sbom.cdx.json", json.dumps({"components": [page]}))
+    fields = ("Name", "Version", "License-Expression", "Classifier", "License")
     installed = [
-        {"name": "pip", "version": "1"},
-        {"name": "XlsxWriter", "version": "3.2", "classifier": ["License :: OSI Approved :: BSD"]},
-        {"name": "open-dlprof", "version": "1.0.0", "license_expression": "Apache-2.0"},
-        {"name": "typing_extensions", "version": "4", "license": "PSF\nall of it"},
+        {field: [value] for field, value in zip(fields, values, strict=False) if value}
+        for values in (
+            ("pip", "1"),
+            ("XlsxWriter", "3.2", "", "License :: OSI Approved :: BSD License", "BSD"),
+            ("open-dlprof", "1.0.0", "Apache-2.0"),
+            ("typing_extensions", "4", "", "Typing :: Typed", "PSF\nall of it"),
+        )
     ]
     made = release.bill_of_materials(wheel, installed)
     assert made["metadata"]["component"]["licenses"] == [{"expression": "Apache-2.0"}]
     assert made["components"][0] == page
     assert [(part["purl"], part["licenses"]) for part in made["components"][1:]] == [
         ("pkg:pypi/typing-extensions@4", [{"license": {"name": "PSF"}}]),
-        ("pkg:pypi/xlsxwriter@3.2", [{"license": {"name": "BSD"}}]),
+        ("pkg:pypi/xlsxwriter@3.2", [{"license": {"name": "BSD License"}}]),
     ]
 
 

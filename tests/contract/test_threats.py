@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 import re
 import sqlite3
@@ -45,30 +46,34 @@ def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[str
             yield re.sub(r"<int:\w+>", "1", re.sub(r"<(str|path):\w+>", "x", address))
 
 
-@pytest.mark.parametrize("address", _addresses())
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"])
-def test_other_machines_get_only_401_without_a_token(
-    address: str, method: str, settings: LazySettings
-) -> None:
+def test_other_machines_get_only_401_without_a_token(method: str, settings: LazySettings) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, bind="0.0.0.0", token=TOKEN)
     client = Client(headers={"host": "localhost"}, REMOTE_ADDR="192.0.2.7")
 
-    response = client.generic(method, address, b"{}", content_type="application/json")
+    replies = {
+        address: client.generic(method, address, b"{}", content_type="application/json")
+        for address in _addresses()
+    }
 
-    if address == "/healthz":
-        # Says whether it runs to who watches it, and nothing about profiles.
-        assert set(response.json()) <= {"status"} if method == "GET" else True
-    else:
-        assert response.status_code in {401, 403}, (method, address)
+    health = replies.pop("/healthz")
+    # Says whether it runs to who watches it, and nothing about profiles.
+    assert set(health.json()) <= {"status"} if method == "GET" else True
+    assert [path for path, reply in replies.items() if reply.status_code not in {401, 403}] == []
 
 
-@pytest.mark.parametrize("address", _addresses())
-def test_no_other_host_name_is_answered(address: str, settings: LazySettings) -> None:
+def test_no_other_host_name_is_answered(settings: LazySettings) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, token="", bind="127.0.0.1")
+    client = Client(headers={"host": "evil.example"})
 
-    response = Client(headers={"host": "evil.example"}).get(address)
+    replies = {address: client.get(address) for address in _addresses()}
 
-    assert (response.status_code, response.json()["error"]["code"]) == (400, "HOST_NOT_ALLOWED")
+    refused = {
+        address
+        for address, reply in replies.items()
+        if reply.status_code == 400 and reply.json()["error"]["code"] == "HOST_NOT_ALLOWED"
+    }
+    assert set(replies) - refused == set()
 
 
 def _state() -> list[object]:
@@ -114,11 +119,14 @@ def _poisoned(original: Path, folder: Path, view: str, sql: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("view", ["view_db_version", "view_aggregations", "view_op_nodes",
-                                  "view_system_config", "view_domains"])  # fmt: skip
 @pytest.mark.parametrize(
-    "sql",
-    ["i", HUGE, "load_extension('/tmp/evil.so')", "readfile('/etc/passwd')", "randomblob(1e9)"],
+    ("view", "sql"),
+    [
+        *itertools.product(("view_db_version", "view_aggregations", "view_op_nodes"), ("i", HUGE)),
+        ("view_system_config", "load_extension('/tmp/evil.so')"),
+        ("view_domains", "readfile('/etc/passwd')"),
+        ("view_op_nodes", "randomblob(1e9)"),
+    ],
 )
 def test_a_view_that_is_somebodys_sql(
     view: str, sql: str, own_database: Path, tmp_path: Path, settings: LazySettings

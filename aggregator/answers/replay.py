@@ -11,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from aggregator.advice.verdict import duration_text
-from aggregator.answers.changes import CHANGES, Takes, address_notes, parse_changes
+from aggregator.answers.changes import CHANGES, DeclaredChange, Takes, address_notes, parse_changes
 from aggregator.dldb.event_reader import stored_events
-from aggregator.errors import InvalidValueError, ReplayError
+from aggregator.errors import InvalidValueError, ReplayError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.rank_report import ErrorPct, Stragglers, rank_prediction
@@ -157,6 +157,9 @@ class WhatIfChange(Struct):
     unit: Annotated[str, doc("Of a number.")]
     is_bound: Annotated[bool, doc("Whether the step is only a bound.")]
     choices: Annotated[list[str], doc("The ranks of rank_as_median; none: there is only one.")]
+    reason: Annotated[
+        str | None, doc("Why a switch has no effect on this profile; null: it may have one.")
+    ]
 
 
 class WhatIfChanges(Struct):
@@ -307,8 +310,13 @@ def _uncertainty(profile: ReplayedProfile, uncertain_ns: int) -> Text:
 
 
 def read_changes(data: AggregationData) -> WhatIfChanges:
-    """The changes that what-if takes, in the order in which they are applied."""
+    """The changes that what-if takes, in the order in which they are applied.
+
+    Raises:
+        ReplayError: The profile cannot be replayed.
+    """
     ranks = [str(row["rank"]) for row in data.rows(RANKS)]
+    profile, _ = replayed_profile(data)
     return WhatIfChanges(
         [
             WhatIfChange(
@@ -319,10 +327,20 @@ def read_changes(data: AggregationData) -> WhatIfChanges:
                 unit=change.unit,
                 is_bound=change.is_bound,
                 choices=ranks if change.takes is Takes.RANK and len(ranks) > 1 else [],
+                reason=_no_effect(profile, change) if change.is_switch else None,
             )
             for name, change in CHANGES.items()
         ]
     )
+
+
+def _no_effect(profile: ReplayedProfile, change: DeclaredChange) -> str | None:
+    """Return why a change without a value changes nothing; None: it does, as far as is known."""
+    try:
+        profile.scenario([] if change.make is None else [change.make("")])
+    except UsageError as error:
+        return error.message
+    return None
 
 
 def read_stragglers(data: AggregationData) -> Stragglers:

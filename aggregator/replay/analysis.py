@@ -169,7 +169,7 @@ class ReplayedProfile:
         Raises:
             UsageError: A change selects nothing.
         """
-        scenario = self._scenario(changes)
+        scenario = self.scenario(changes)
         times = replay(self.graph, self.schedule, scenario.durations)
         lengths = np.maximum(self.steps.lengths_ns(times.work_start_ns), scenario.floor_ns)
         lengths = lengths if only is None else lengths[only]
@@ -188,7 +188,7 @@ class ReplayedProfile:
         Raises:
             UsageError: A change selects nothing.
         """
-        scenario = self._scenario(changes)
+        scenario = self.scenario(changes)
         found = self.with_durations(scenario.durations)
         lengths = self.steps.lengths_ns(found.times.work_start_ns)
         if scenario.floor_ns.sum() > lengths.sum():
@@ -196,7 +196,12 @@ class ReplayedProfile:
         limits = found.limits_pct
         return max(limits, key=lambda limit: limits[limit])
 
-    def _scenario(self, changes: Sequence[Change]) -> Scenario:
+    def scenario(self, changes: Sequence[Change]) -> Scenario:
+        """Return the profile with changes, before it is replayed.
+
+        Raises:
+            UsageError: A change selects nothing.
+        """
         floor = np.zeros(len(self.steps.number), dtype=np.int64)
         scenario = Scenario(self.graph, self.steps, self.measured, floor)
         for change in changes:

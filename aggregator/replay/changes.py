@@ -13,6 +13,7 @@ import numpy as np
 
 from aggregator.errors import UsageError
 from aggregator.events.model import WorkKind
+from aggregator.kernels.traits import kernel_traits
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import Flattened
 from aggregator.replay.build import MAX_QUEUED_GAP_NS
@@ -198,11 +199,28 @@ def tensor_cores(scenario: Scenario) -> Scenario:
 
 
 def half_precision(scenario: Scenario) -> Scenario:
-    """Run matrix products with 16 bits, and let forward and backward kernels move 16 bits."""
+    """Run matrix products with 16 bits, and let forward and backward kernels move 16 bits.
+
+    Where products run with 16 bits already, only those that do not are changed: the other kernels
+    move 16 bits as far as autocast lets them.
+
+    Raises:
+        UsageError: All products run with 16 bits.
+    """
     graph, duration = scenario.graph, scenario.durations.duration_ns
-    kernels = graph.data.work.kind[graph.work_row] == WorkKind.KERNEL
     rows = matrix_rows(graph)
-    ops = graph.data.ops
+    names, ops = graph.data.names, graph.data.ops
+    if (names.half & names.uses_tc)[
+        graph.data.work.name[graph.work_row[_of_products(graph)]]
+    ].any():
+        rows &= ~np.append(names.half, True)[graph.data.work.name[graph.work_row]]
+        if not rows.any():
+            raise UsageError(
+                say("All matrix products of the profile run with 16 bits or fewer already.")
+            )
+        faster = np.rint(np.where(rows, duration / HALF_FACTOR, duration)).astype(np.int64)
+        return replace(scenario.with_durations(duration_ns=faster), is_bound=True)
+    kernels = graph.data.work.kind[graph.work_row] == WorkKind.KERNEL
     stays = [
         "optimizer" in name.lower() or _STAYS_FP32.search(kind) is not None
         for name, kind in zip(ops.names, ops.types, strict=True)
@@ -239,12 +257,20 @@ def channels_last(scenario: Scenario) -> Scenario:
 
 
 def matrix_rows(graph: Graph) -> Bool:
-    """Return the rows of kernels of ops that can use Tensor Cores and do not."""
+    """Return the rows of matrix products that could use Tensor Cores and do not."""
+    uses = np.append(graph.data.names.uses_tc, True)[graph.data.work.name[graph.work_row]]
+    result: Bool = _of_products(graph) & ~uses
+    return result
+
+
+def _of_products(graph: Graph) -> Bool:
+    """Return the rows of kernels that may be the product of an op that can use Tensor Cores."""
     data, row = graph.data, graph.work_row
     eligible = np.append(data.ops.eligible, False)[data.work.op[row]]
-    uses = np.append(data.names.uses_tc, True)[data.work.name[row]]
-    converts = np.append(data.converts, True)[data.work.name[row]]
-    result: Bool = eligible & ~uses & ~converts
+    traits = map(kernel_traits, data.names.long)
+    products = np.array([found.may_multiply and not found.is_helper for found in traits] + [False])
+    products[:-1] &= ~data.converts
+    result: Bool = eligible & products[data.work.name[row]]
     return result
 
 

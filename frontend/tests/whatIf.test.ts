@@ -4,15 +4,18 @@ import {
   aloneOf,
   effectOf,
   isChosen,
-  requestOf,
+  opTypes,
+  patchOf,
   rowsOf,
+  scenarioOf,
   UNCHANGED,
   withRow,
+  withSpeed,
 } from "../src/views/critical/scenario";
 import { partsOf } from "../src/views/ranks/RankBars";
 
 const change = (name: string, takes: string, choices: readonly string[] = []): WhatIfChange => ({
-  ...{ name, takes, choices, label: name, meaning: "", unit: "", is_bound: false },
+  ...{ name, takes, choices, label: name, meaning: "", unit: "", is_bound: false, reason: null },
 });
 const ROWS = rowsOf(
   [
@@ -20,7 +23,7 @@ const ROWS = rowsOf(
     change("link_speed", "number"),
     change("rank_as_median", "rank", ["0", "1"]),
   ],
-  [{ name: "conv2d", ownNs: 1, pathNs: 1 }],
+  ["conv2d"],
   (rank) => `Rank ${rank}`,
 );
 const [SYNC, , RANK, CONV] = ROWS;
@@ -31,14 +34,35 @@ it("has a row for each change that needs no value, each rank and each op type", 
 
 it("combines chosen rows, but a rank goes alone", () => {
   if (SYNC === undefined || RANK === undefined || CONV === undefined) throw new Error("no rows");
-  const both = withRow(CONV, true, withRow(SYNC, true, UNCHANGED, "rank_as_median"), "x");
-  expect(requestOf(both)).toEqual({ no_sync: "1", speedup: "conv2d=2.0000x" });
-  const rank = withRow(RANK, true, both, "rank_as_median");
-  expect(requestOf(rank)).toEqual({ rank_as_median: "1" });
+  const both = withRow(CONV, true, withRow(SYNC, true, UNCHANGED));
+  expect(both).toEqual({ no_sync: "1", speedup: "conv2d=2x" });
+  const rank = withRow(RANK, true, both);
+  expect(rank).toEqual({ rank_as_median: "1" });
   expect(isChosen(SYNC, rank)).toBe(false);
-  expect(requestOf(withRow(SYNC, true, rank, "rank_as_median"))).toEqual({ no_sync: "1" });
-  expect(requestOf(withRow(CONV, false, both, "rank_as_median"))).toEqual({ no_sync: "1" });
-  expect(requestOf(aloneOf(CONV, both))).toEqual({ speedup: "conv2d=2.0000x" });
+  expect(withRow(SYNC, true, rank)).toEqual({ no_sync: "1" });
+  expect(withRow(CONV, false, both)).toEqual({ no_sync: "1" });
+  const four = withSpeed("conv2d", 2, both);
+  expect(aloneOf(CONV, four)).toEqual({ speedup: "conv2d=4x" });
+  expect(aloneOf(SYNC, four)).toEqual({ no_sync: "1" });
+});
+
+it("keeps the scenario in the address", () => {
+  const before = { no_sync: "1", speedup: "conv2d=2x;linear=0.5x" };
+  const patch = patchOf(before, { speedup: "linear=0.5x", link_speed: "50" });
+  expect(patch).toEqual({
+    ...{ "if.no_sync": null, "if.speedup": "linear=0.5x", "if.link_speed": "50" },
+  });
+  const query = new Map([["view", "critical-path"], ...Object.entries(patch)]);
+  query.delete("if.no_sync");
+  expect(scenarioOf(query as Map<string, string>)).toEqual({
+    ...{ speedup: "linear=0.5x", link_speed: "50" },
+  });
+});
+
+it("offers the op types with most time on the path", () => {
+  const op = (op_type: string, path_ns: number, own_ns: number) => ({ op_type, path_ns, own_ns });
+  const ops = [op("a", 1, 9), op("b", 2, 2), op("b", 2, 2), op("", 9, 9), op("c=d", 9, 9)];
+  expect(opTypes(ops as unknown as Parameters<typeof opTypes>[0])).toEqual(["b", "a"]);
 });
 
 it("sorts by what is known to be saved, so that the profiler's time promises nothing", () => {

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from aggregator.answers.changes import CHANGES, Takes
-from tests.browser.conftest import Viewer, Watch
+from tests.browser.conftest import VIEWPORT, Viewer, Watch
 
 
 def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None:
@@ -28,6 +28,21 @@ def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None
     expect(step).to_have_text(before)
     panel.get_by_role("slider").first.fill("-1")
     expect(panel.get_by_text(re.compile("(more|less) than"))).to_be_visible()
+
+
+def test_link_and_reload_keep_the_scenario(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="critical-path"))
+    panel = page.get_by_role("region", name="What if")
+    panel.get_by_label("One launch (CUDA graph)").check()
+    panel.get_by_role("slider").first.fill("2")
+    expect(page).to_have_url(re.compile(r"if\.graph_launch=1&if\.speedup="))
+    for _ in range(2):
+        page.reload()
+        expect(panel.get_by_label("One launch (CUDA graph)")).to_be_checked()
+        expect(panel.locator("output", has_text="4.00x")).to_be_visible()
+        expect(panel.get_by_text(re.compile("(more|less) than"))).to_be_visible()
+    panel.get_by_role("button", name="Reset").click()
+    expect(page).not_to_have_url(re.compile("if\\."))
 
 
 def test_changes_are_sorted_by_what_they_save(page: Page, viewer: Viewer) -> None:
@@ -73,6 +88,10 @@ def test_a_change_without_an_answer_says_why_and_can_be_reset(
     panel = page.get_by_role("region", name="What if")
     row = panel.get_by_role("row", name=re.compile("No data-loading time"))
     expect(row).to_contain_text("does not show when input is read")
+    width = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(row.get_by_text("does not show when input is read")).to_be_visible()
+    page.set_viewport_size(width or VIEWPORT)
     expect(panel.get_by_role("table")).not_to_contain_text("…")
     panel.get_by_label("No data-loading time").check()
     predicted = panel.locator(".predicted")
@@ -80,6 +99,13 @@ def test_a_change_without_an_answer_says_why_and_can_be_reset(
     expect(panel.locator(".predicted-step")).to_have_count(0)
     panel.get_by_role("button", name="Reset").click()
     expect(panel.get_by_text("Unchanged: choose changes")).to_be_visible()
+
+
+def test_change_that_has_no_effect_on_the_profile_says_why(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="critical-path"))
+    row = page.get_by_role("region", name="What if").get_by_role("row", name="Half precision")
+    expect(row).to_contain_text("run with 16 bits or fewer already")
+    expect(row.get_by_role("checkbox")).to_be_disabled()
 
 
 def test_critical_path_leads_to_an_op(page: Page, viewer: Viewer) -> None:

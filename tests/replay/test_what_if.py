@@ -353,6 +353,19 @@ def test_prediction_is_near_the_measured_step(
     assert predicted == pytest.approx(np.median(found[1].measured_ns), rel=error)
 
 
+def test_mixed_precision_promises_nothing_where_products_run_with_16_bits(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    mixed = _replayed("mlp_bf16", tmp_path_factory)
+    with pytest.raises(UsageError, match="16 bits or fewer already"):
+        mixed.predict(make_changes({"half_precision": [""]}))
+    with pytest.raises(UsageError, match="No op of the profile is known"):
+        mixed.predict(make_changes({"tensor_cores": [""]}))
+    wide = _replayed("mlp_fp32", tmp_path_factory)
+    faster = wide.predict(make_changes({"half_precision": [""]}))
+    assert faster.predicted_step_ns < 0.5 * np.median(wide.measured_ns)
+
+
 def test_channels_last_makes_batch_normalization_faster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -153,7 +153,7 @@ function Shares({ found }: { found: CriticalPath }): JSX.Element {
             <td>{kindName(row.kind)}</td>
             <td>
               {row.op_name === null ? (
-                <span>{row.owner === "" ? "–" : row.owner}</span>
+                <span>{row.owner.replace(/_v\d+$/, "") || "–"}</span>
               ) : (
                 <PageAnchor to={opPage(row.owner)} class="link">
                   {row.op_name}

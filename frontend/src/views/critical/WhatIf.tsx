@@ -14,25 +14,29 @@ import { useResource } from "../../api/useResource";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { durationText, formatFixed, formatPct } from "../../lib/units";
+import { navigate, useQuery } from "../../state/location";
 import { scopedUrl, useScope, useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { ErrorNote, Loaded, Skeleton, Unknown } from "../../ui/states";
 import {
   aloneOf,
   effectOf,
-  factor,
+  hasSpeed,
   isChosen,
   isSwitch,
   isUnchanged,
   opTypes,
+  patchOf,
+  positionOf,
   type Row,
-  requestOf,
   rowsOf,
   type Scenario,
   SLIDER,
-  TWICE,
+  scenarioOf,
   UNCHANGED,
   withRow,
+  withSpeed,
+  withValue,
 } from "./scenario";
 
 /** Between two requests while a slider is dragged. */
@@ -61,10 +65,24 @@ export function kindName(kind: string): string {
   return KINDS[kind] ?? kind;
 }
 
+/** What the steps wait for most. */
+const LIMITS: Readonly<Record<string, string>> = {
+  gpu: t("GPU"),
+  cpu: t("CPU"),
+  loader: t("Data loader"),
+  communication: t("Communication"),
+};
+
 export function WhatIf({ fit }: { fit: CriticalPath }): JSX.Element {
   const ops = useScoped<OpSensitivities>("op-sensitivity/");
   const table = useScoped<WhatIfChanges>("what-if/changes/");
-  const [scenario, setScenario] = useState<Scenario>(UNCHANGED);
+  const given = scenarioOf(useQuery());
+  const [dragged, setDragged] = useState<Scenario | null>(null);
+  const scenario = dragged ?? given;
+  const choose = (next: Scenario) => {
+    setDragged(null);
+    navigate(patchOf(given, next), { replace: true });
+  };
   return (
     <Panel title={t("What if")} info={EXPLANATIONS.whatIf} span={12}>
       <div class="what-if">
@@ -77,27 +95,23 @@ export function WhatIf({ fit }: { fit: CriticalPath }): JSX.Element {
                   t("Rank {rank} as fast as the median", { rank }),
                 )}
                 scenario={scenario}
-                onChange={setScenario}
+                onDrag={setDragged}
+                onChange={choose}
               />
               <div class="switches">
                 {changes.map((change) => (
                   <Control
                     key={change.name}
                     change={change}
-                    value={scenario.values[change.name] ?? ""}
-                    onChange={(value) =>
-                      setScenario({
-                        ...scenario,
-                        values: { ...scenario.values, [change.name]: value },
-                      })
-                    }
+                    value={scenario[change.name] ?? ""}
+                    onChange={(value) => choose(withValue(change.name, value, scenario))}
                   />
                 ))}
               </div>
             </div>
           )}
         </Loaded>
-        <Predicted fit={fit} scenario={scenario} onReset={() => setScenario(UNCHANGED)} />
+        <Predicted fit={fit} scenario={scenario} onReset={() => choose(UNCHANGED)} />
       </div>
     </Panel>
   );
@@ -105,56 +119,60 @@ export function WhatIf({ fit }: { fit: CriticalPath }): JSX.Element {
 
 /** How many rows are predicted at a time: the server replays every step for each. */
 const AT_ONCE = 2;
-/** Parameter of the change of a rank, which goes with no other. */
-const RANK = "rank_as_median";
 
 type Answers = ReadonlyMap<string, Answer | ApiError>;
 
-interface ChangeTableProps {
+interface ChangesProps {
   readonly fit: CriticalPath;
-  readonly rows: readonly Row[];
   readonly scenario: Scenario;
+  /** While a slider moves. */
+  readonly onDrag: (scenario: Scenario) => void;
   readonly onChange: (scenario: Scenario) => void;
 }
 
 /** Each change by itself, the one with the largest effect first; check boxes combine them. */
-function ChangeTable({ fit, rows, scenario, onChange }: ChangeTableProps): JSX.Element {
+function ChangeTable(props: ChangesProps & { rows: readonly Row[] }): JSX.Element {
+  const { fit, rows } = props;
   const [answers, setAnswers] = useState<Answers>(new Map());
-  const known = (key: string) => {
-    const answer = answers.get(key);
-    return answer instanceof Error ? undefined : answer;
+  const known = (row: Row) => {
+    const answer = answers.get(row.label);
+    return effectOf(answer instanceof Error ? undefined : answer);
   };
-  const numAnswered = rows.filter((row) => answers.has(row.key)).length;
-  const sorted = rows.toSorted((a, b) => effectOf(known(b.key)) - effectOf(known(a.key)) || 0);
-  const largest = Math.max(...rows.map((row) => effectOf(known(row.key))), 1);
+  const asked = rows.filter((row) => row.reason === null);
+  const numAnswered = asked.filter((row) => answers.has(row.label)).length;
+  const sorted = rows.toSorted(
+    (a, b) => Number(a.reason !== null) - Number(b.reason !== null) || known(b) - known(a) || 0,
+  );
+  const largest = Math.max(...rows.map(known), 1);
   return (
     <table class="facts-table changes">
       <caption class="visually-hidden">{t("Changes by their effect")}</caption>
       <thead>
         <tr>
           <th scope="col">{t("Change")}</th>
-          <th scope="col" class="align-right">
-            {fit.is_corrected ? t("Predicted step") : t("Step, as profiled")}
+          <th scope="col" class="align-right step-cell">
+            {fit.basis === "profiled" ? t("Step, as profiled") : t("Predicted step")}
           </th>
           <th scope="col">{t("Effect")}</th>
           <th scope="col" class="align-right">
             {t("Saving")}
+          </th>
+          <th scope="col" class="step-cell" title={t("What the step waits for most after it")}>
+            {t("Bound by next")}
           </th>
         </tr>
       </thead>
       <tbody>
         {sorted.map((row) => (
           <ChangeRow
-            key={row.key}
-            fit={fit}
+            {...props}
+            key={row.label}
             row={row}
-            isAsked={rows.indexOf(row) < numAnswered + AT_ONCE}
+            isAsked={row.reason === null && asked.indexOf(row) < numAnswered + AT_ONCE}
             largest={largest}
-            scenario={scenario}
-            onChange={onChange}
             onAnswer={(answer) =>
               setAnswers((now) =>
-                now.get(row.key) === answer ? now : new Map(now).set(row.key, answer),
+                now.get(row.label) === answer ? now : new Map(now).set(row.label, answer),
               )
             }
           />
@@ -166,7 +184,7 @@ function ChangeTable({ fit, rows, scenario, onChange }: ChangeTableProps): JSX.E
 
 /** Asks for the step of a scenario; nothing is asked without one. */
 function usePrediction(fit: CriticalPath, scenario: Scenario | null) {
-  const request = useThrottled(scenario === null ? null : JSON.stringify(requestOf(scenario)));
+  const request = useThrottled(scenario === null ? null : JSON.stringify(scenario));
   const params = request === null ? {} : (JSON.parse(request) as Record<string, string>);
   const url = scopedUrl(
     useScope(),
@@ -176,15 +194,14 @@ function usePrediction(fit: CriticalPath, scenario: Scenario | null) {
   return useResource<Answer>(request === null ? null : url);
 }
 
-function ChangeRow(props: {
-  fit: CriticalPath;
-  row: Row;
-  isAsked: boolean;
-  largest: number;
-  scenario: Scenario;
-  onChange: (scenario: Scenario) => void;
-  onAnswer: (answer: Answer | ApiError) => void;
-}): JSX.Element {
+interface RowProps extends ChangesProps {
+  readonly row: Row;
+  readonly isAsked: boolean;
+  readonly largest: number;
+  readonly onAnswer: (answer: Answer | ApiError) => void;
+}
+
+function ChangeRow(props: RowProps): JSX.Element {
   const { fit, row, isAsked, largest, scenario, onChange, onAnswer } = props;
   const { data, error, isStale } = usePrediction(fit, isAsked ? aloneOf(row, scenario) : null);
   const answer = error ?? data;
@@ -192,49 +209,28 @@ function ChangeRow(props: {
   useEffect(() => {
     if (answer !== null && !isStale) onAnswer(answer);
   }, [answer, isStale]);
-  const effect = error === null ? effectOf(data ?? undefined) : Number.NEGATIVE_INFINITY;
-  const isNone = effect <= fit.measured_step_ns * LEAST_EFFECT;
+  const reason = error?.message ?? row.reason;
   return (
-    <tr class={isNone ? "is-none" : undefined}>
+    <tr>
       <th scope="row" title={row.meaning}>
         <div class="change-name">
           <label>
             <input
               type="checkbox"
               checked={isChosen(row, scenario)}
-              onChange={(event) =>
-                onChange(withRow(row, event.currentTarget.checked, scenario, RANK))
-              }
+              disabled={row.reason !== null && !isChosen(row, scenario)}
+              onChange={(event) => onChange(withRow(row, event.currentTarget.checked, scenario))}
             />
-            {row.opType === null ? row.label : <span class="slider-name">{row.label}</span>}
+            {hasSpeed(row) ? <span class="slider-name">{row.label}</span> : row.label}
           </label>
-          {row.opType !== null && (
-            <Speed type={row.opType} scenario={scenario} onChange={onChange} />
-          )}
+          {hasSpeed(row) && <Speed {...props} type={row.value} />}
         </div>{" "}
       </th>
-      {error === null ? (
-        <>
-          <td class="align-right">
-            {data?.predicted_step_ns == null ? "…" : durationText(data.predicted_step_ns)}
-          </td>
-          <td class="effect-cell">
-            <span class="effect" aria-hidden="true">
-              <i style={{ width: `${Math.max((100 * effect) / largest, 0)}%` }} />
-            </span>
-            {!isNone && (
-              <span class="effect-text">
-                −{formatPct((100 * effect) / Math.max(fit.measured_step_ns, 1))} %
-              </span>
-            )}
-          </td>
-          <td class="align-right">
-            {isNone && Number.isFinite(effect) ? t("none") : <Saving answer={data} />}
-          </td>
-        </>
+      {reason === null ? (
+        <Effect answer={data} largest={largest} />
       ) : (
-        <td colSpan={3} class="muted">
-          {error.message}
+        <td colSpan={4} class="muted">
+          {reason}
         </td>
       )}
     </tr>
@@ -244,28 +240,62 @@ function ChangeRow(props: {
 /** A smaller share of the step is no effect. */
 const LEAST_EFFECT = 0.001;
 
-/** What is known to be saved; of CPU time that may be the profiler's, nothing is. */
-function Saving({ answer }: { answer: Answer | null }): JSX.Element {
-  if (answer === null || answer.predicted_step_ns === null) return <>…</>;
-  if (answer.saving_ns === null) {
+/** The cells of a change: the step, the effect as a bar, the saving, and what limits next. */
+function Effect({ answer, largest }: { answer: Answer | null; largest: number }): JSX.Element {
+  if (answer === null) {
     return (
-      <Unknown
-        reason={t("The time is of the CPU, and may be the profiler's: its cost is unknown.")}
-      />
+      <td colSpan={4} class="muted">
+        …
+      </td>
     );
   }
-  const text = durationText(Math.max(answer.saving_ns, 0));
-  return <>{answer.is_bound === true ? t("up to {time}", { time: text }) : text}</>;
+  const effect = effectOf(answer);
+  const share = effect / Math.max(answer.measured_step_ns, 1);
+  const isNone = share <= LEAST_EFFECT;
+  const tone = isNone ? "muted" : "";
+  return (
+    <>
+      <td class={`align-right step-cell ${tone}`}>
+        <Step answer={answer} />
+      </td>
+      <td class="effect-cell">
+        <span class="effect" aria-hidden="true">
+          <i style={{ width: `${Math.max((100 * effect) / largest, 0)}%` }} />
+        </span>
+        {!isNone && <span class="effect-text">−{formatPct(100 * share)} %</span>}
+      </td>
+      <td class={`align-right ${tone}`}>
+        <Saving answer={answer} isNone={isNone} />
+      </td>
+      <td class={`step-cell ${tone}`}>{LIMITS[answer.bound_by ?? ""] ?? "–"}</td>
+    </>
+  );
 }
 
-function Speed(props: {
-  type: string;
-  scenario: Scenario;
-  onChange: (scenario: Scenario) => void;
-}): JSX.Element {
-  const { type, scenario, onChange } = props;
-  const position = scenario.sliders[type] ?? TWICE;
-  const speed = t("{factor}x", { factor: formatFixed(factor(position), 2) });
+function Step({ answer: { predicted_step_ns: step, reason } }: { answer: Answer }): JSX.Element {
+  return step === null ? (
+    <Unknown reason={reason ?? undefined} />
+  ) : (
+    <span>{durationText(step)}</span>
+  );
+}
+
+/** What is known to be saved; of CPU time that may be the profiler's, nothing is. */
+function Saving(props: { answer: Answer; isNone: boolean }): JSX.Element {
+  const { saving_ns, uncertain_ns, reason, is_bound } = props.answer;
+  if (saving_ns === null) return <Unknown reason={reason ?? undefined} />;
+  if (props.isNone) return <>{reason === null ? t("none") : <Unknown reason={reason} />}</>;
+  const time = durationText(saving_ns);
+  if (uncertain_ns) return <span title={reason ?? ""}>{t("at least {time}", { time })}</span>;
+  return <>{is_bound === true ? t("up to {time}", { time }) : time}</>;
+}
+
+function Speed(props: ChangesProps & { type: string }): JSX.Element {
+  const { type, scenario, onDrag, onChange } = props;
+  const position = positionOf(type, scenario);
+  const speed = t("{factor}x", { factor: formatFixed(2 ** position, 2) });
+  const moved = (event: { readonly currentTarget: HTMLInputElement }) =>
+    withSpeed(type, Number(event.currentTarget.value), scenario);
   return (
     <span class="slider">
       <input
@@ -276,10 +306,8 @@ function Speed(props: {
         value={position}
         aria-label={t("Speed of {type}", { type })}
         aria-valuetext={speed}
-        onInput={(event) => {
-          const sliders = { ...scenario.sliders, [type]: Number(event.currentTarget.value) };
-          onChange({ ...scenario, sliders });
-        }}
+        onInput={(event) => onDrag(moved(event))}
+        onChange={(event) => onChange(moved(event))}
       />
       <output>{speed}</output>
     </span>
@@ -333,16 +361,21 @@ function useThrottled<T>(value: T): T {
   return shown;
 }
 
-function difference(before: number, after: number, interval: readonly number[] | null): string {
+/** The change of the step in words. */
+function difference({ measured_step_ns: before, saving_ns, interval_ns }: Answer): string {
+  const saving = saving_ns ?? 0;
   const values = {
-    share: formatPct(Math.abs((100 * (before - after)) / Math.max(before, 1))),
+    share: formatPct(Math.abs((100 * saving) / Math.max(before, 1))),
     before: durationText(before),
-    low: durationText(interval?.[0] ?? after),
-    high: durationText(interval?.[1] ?? after),
   };
-  return after > before
-    ? t("{share} % more than {before}; 10th to 90th percentile {low} to {high}", values)
-    : t("{share} % less than {before}; 10th to 90th percentile {low} to {high}", values);
+  const [low, high] = interval_ns ?? [];
+  if (low === undefined || high === undefined) {
+    return t("At least {share} % less than {before}", values);
+  }
+  const interval = { ...values, low: durationText(low), high: durationText(high) };
+  return saving < 0
+    ? t("{share} % more than {before}; 10th to 90th percentile {low} to {high}", interval)
+    : t("{share} % less than {before}; 10th to 90th percentile {low} to {high}", interval);
 }
 
 interface PredictedProps {
@@ -352,32 +385,31 @@ interface PredictedProps {
 }
 
 function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
-  const answer = usePrediction(fit, scenario);
-  const before = fit.measured_step_ns;
-  const step = answer.data?.predicted_step_ns ?? null;
-  const after = step ?? before;
-  const interval = answer.data?.interval_ns ?? null;
+  const { data, error } = usePrediction(fit, scenario);
+  const isChanged = data !== null && data.is_bound !== null;
+  const isNone = isUnchanged(scenario);
   return (
     <div class="predicted">
       <p class="predicted-label">{t("Predicted step")}</p>
-      {answer.error !== null ? (
-        <ErrorNote error={answer.error} />
+      {error !== null ? (
+        <ErrorNote error={error} />
       ) : (
         <>
           <p class="predicted-step" role="status">
-            {durationText(after)}
+            {isChanged && <Step answer={data} />}
+            {!isChanged && (isNone ? durationText(fit.measured_step_ns) : "…")}
           </p>
           <p class="muted">
-            {step === null
-              ? t("Unchanged: choose changes to combine them.")
-              : difference(before, after, interval)}
+            {isNone && t("Unchanged: choose changes to combine them.")}
+            {isChanged && data.saving_ns !== null && difference(data)}
           </p>
+          {isChanged && data.reason !== null && <p>{data.reason}</p>}
         </>
       )}
-      {answer.data?.is_bound === true && (
+      {data?.is_bound === true && (
         <p class="muted">{t("A bound: with this change, other kernels would run.")}</p>
       )}
-      <button type="button" class="button" disabled={isUnchanged(scenario)} onClick={onReset}>
+      <button type="button" class="button" disabled={isNone} onClick={onReset}>
         {t("Reset")}
       </button>
     </div>

@@ -136,6 +136,7 @@ class CallDescriber:
             context="conv_transpose" if transposed else "",
             one_gradient=int(calls.gradients[row]) == 1,
             lists=types.lists,
+            is_causal=types.is_causal,
             lengths=read_lengths(self._profile.range_names[step]) if step >= 0 else None,
             inner=inner_tensors(self._profile, self._nested, experts)
             if experts >= 0 and self._nested is not None
@@ -182,6 +183,7 @@ class CallDescriber:
             *self._element_sizes(types, *[text.data_type.removeprefix("torch.")] * 2),
             outputs[0] if outputs and outputs[0] else output,
             one_gradient=int(calls.gradients[row]) == 1,
+            is_causal=types.is_causal,
         )
         cost = count_marked(call, backward=instance != int(calls.instance[row]))
         precision = self._precision(

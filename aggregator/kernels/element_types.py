@@ -53,6 +53,8 @@ class ElementTypes(NamedTuple):
     is_cast: bool = False  # Whether it reads another type than it writes.
     # Lists of tensors that it processes (PyTorch's ``multi_tensor_apply``); 0: unknown.
     lists: int = 0
+    # Whether it is an attention that leaves out the keys after each query; None: not in its name.
+    is_causal: bool | None = None
 
 
 _SPELLINGS = {
@@ -91,6 +93,8 @@ _TRITON_TYPES = {
 _TRITON_TYPE = "(fp32|[fb][pf]16|fp8|mxfp[468])"
 _TRITON = re.compile(rf"_{_TRITON_TYPE}\w{{0,4}}?x{_TRITON_TYPE}\w{{0,4}}?x{_TRITON_TYPE}")
 """``_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1``: result and both operands."""
+_BOOL = r"(?:\(bool\))?(0|1|true|false)"
+_FLASH = re.compile(rf"flash_[fb]wd_(?P<split>splitkv_)?\w*<\w+<.*?>[> ]*, {_BOOL}, {_BOOL}[,>]")
 _FUSED_ATTENTION = re.compile(r"(?:_|<)(bf16|f16|f32)(?:_|,)|(half_t|bfloat16_t)")
 _TEMPLATE = (
     ("float8", re.compile(r"Float8_\w+|__nv_fp8_\w+|float_e4m3_t|float_e5m2_t")),
@@ -150,8 +154,18 @@ def read_element_types(name: str) -> ElementTypes:
     for reader in (_cast, _opaque, _nvjet, _collective, _triton, _library, _template):
         found = reader(name)
         if found is not None:
-            return found
+            return found._replace(is_causal=_is_causal(name)) if "flash" in name else found
     return ElementTypes()
+
+
+def _is_causal(name: str) -> bool | None:
+    """Read the arguments of FlashAttention 2's templates: whether it drops out, has a mask, ..
+
+    ``flash_fwd_kernel<traits, Is_dropout, Is_causal, ..>``, the same for the backward;
+    ``flash_fwd_splitkv_kernel<traits, Is_causal, ..>`` has no dropout.
+    """
+    found = _FLASH.search(name)
+    return None if found is None else found[3 - bool(found["split"])] in ("1", "true")
 
 
 def _cast(name: str) -> ElementTypes | None:

@@ -19,11 +19,11 @@ PADDED = {
     "conv1d 5 32x256x1024": "tiles stand over the edges",
     "conv_transpose2d 4x4 stride 2 32x128x28x28": "tiles stand over the edges",
     "flash 16x12x500x64": "500 positions are computed as 512",
+    "flash causal 16x12x512x64": "blocks on the diagonal are computed whole",
     "lstm fp16 2 layers 16x64x512": "tiles stand over the edges",
 }
 """Executed more than needed, with the reason."""
 FEWER = {
-    "flash causal 16x12x512x64": "the mask leaves out blocks; the count knows no mask",
     "conv2d 3x3 32x64x56x56": "backward by Winograd's and Fourier's ways",
 }
 """Executed less than counted, with the reason."""
@@ -79,7 +79,9 @@ def test_matrix_operations_are_those_of_pytorchs_counter(
         # It does not know int8 and cuDNN's recurrent layers, and takes groups for none backward.
         is_wrong = key[2] == "backward" and ("groups" in key[1] or "depthwise" in key[1])
         if seen["flop_counter"] and not is_wrong and key not in UNKNOWN:
-            assert ours[key].matrix_flops == seen["flop_counter"], key
+            # It knows no masks: of 512 x 512 pairs a causal one leaves 512 x 513 / 2.
+            theirs = seen["flop_counter"] * (513 / 1024 if "causal" in key[1] else 1)
+            assert ours[key].matrix_flops == theirs, key
             compared += 1
     assert compared >= 45
 

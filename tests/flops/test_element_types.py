@@ -66,6 +66,30 @@ def test_what_a_name_does_not_contain_is_unknown_and_never_0() -> None:
     assert (without_type.flops, without_type.num_bytes) == (240, None)
 
 
+_FLASH = "flash_fwd{}_kernel<Flash_fwd_kernel_traits<64, 128, cutlass::half_t, Of<64{}, {}>(Params)"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_causal"),
+    [
+        # As Nsight Systems and as C++ write the arguments: dropout, causal mask, window, ..
+        (_FLASH.format("", ">>", "(bool)0, (bool)1, (bool)0"), True),
+        (_FLASH.format("", "> >", "false, true, false"), True),
+        (_FLASH.format("", ">>", "(bool)1, (bool)0, (bool)0"), False),
+        # Without dropout the mask is first.
+        (_FLASH.format("_splitkv", "> >", "true, false, false"), True),
+        (_FLASH.format("_splitkv", "> >", "false, true, false"), False),
+        (_FLASH.replace("fwd", "bwd").format("_dq_dk_dv_loop", "> >", "false, true"), True),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7", None),
+        ("void flash::prepare_varlen_num_blocks_kernel<1, true>(int)", None),
+    ],
+)
+def test_names_of_flash_attention_say_whether_the_mask_is_causal(
+    name: str, is_causal: bool | None
+) -> None:
+    assert read_element_types(name).is_causal is is_causal
+
+
 def test_lists_of_an_optimizer_are_counted_not_guessed() -> None:
     sizes = ((3, 4), (5,))
     # self += other: reads two lists, writes one

@@ -383,6 +383,26 @@ def test_a_backward_pass_is_five_products() -> None:
     assert found.flops == 2 * 2 * 64 * 4 * 5 * 16
 
 
+@pytest.mark.parametrize(
+    ("name", "layout", "products"),
+    [
+        ("aten::_scaled_dot_product_flash_attention", (2, 4, 8, 16), 2),
+        ("aten::_flash_attention_forward", (2, 8, 4, 16), 2),
+        ("aten::_scaled_dot_product_cudnn_attention_backward", (2, 4, 8, 16), 5),
+    ],
+)
+def test_pytorchs_attention_counts_what_its_mask_leaves(
+    name: str, layout: Shape, products: int
+) -> None:
+    """Eight queries see 36 of 64 pairs, by the call or else by the name of its kernel."""
+    tensors = [(layout, HALF)] * (3 + (products == 5))
+    whole, half = (2 * 4 * pairs * products * 2 * 16 for pairs in (64, 36))
+    assert cost(name, *tensors).flops == whole
+    assert cost(name, *tensors, is_causal=True).flops == half
+    assert cost(name, *tensors, parameters={"is_causal": True}).flops == half
+    assert cost(name, *tensors, parameters={"is_causal": False}, is_causal=True).flops == whole
+
+
 def test_a_latent_cache_is_read_once() -> None:
     cache, out = ((500, 1, 1, 576), HALF), ((4, 16, 512), HALF)
     found = cost("aiter::mla_decode_fwd", ((4, 16, 576), HALF), cache, out, lengths=STEP)

@@ -23,6 +23,7 @@ from aggregator.kernels.names import short_name
 from aggregator.profile.profile import Profile
 from aggregator.sources import open_profile
 from aggregator.sources.kineto import trace_json as kineto_json
+from aggregator.sources.kineto.arguments import Arguments, read_arguments
 from aggregator.sources.kineto.names import copy_kinds, data_type
 from aggregator.system.progress import NullProgress
 from tests.builders import analyze_file
@@ -198,6 +199,24 @@ def test_arrows_between_nodes_of_graphs_are_dependencies_of_kernels(tmp_path: Pa
     assert [(names[a], names[b]) for a, b in zip(before, after, strict=True)] == [("k0", "k2")]
     assert [(w.code, w.count) for w in profile.warnings] == [("UNUSED_EVENTS", 1)]
     assert "1 links of graph nodes" in profile.warnings[0].message
+
+
+@pytest.mark.parametrize("backward", ["", "_backward"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        *(f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")),
+        "_flash_attention{forward}",
+        "_cudnn_attention{forward}",
+    ],
+)
+def test_the_mask_of_an_attention_is_where_pytorch_has_it(op: str, backward: str) -> None:
+    torch = pytest.importorskip("torch")
+    name = op.format(forward=backward or "_forward") + backward * ("{" not in op)
+    arguments = getattr(torch.ops.aten, name).default._schema.arguments
+    written = json.dumps([str(argument.name == "is_causal") for argument in arguments]).encode()
+    found = read_arguments(Arguments(b"", b"", written, f"aten::{name}"))
+    assert found.parameters == '{"is_causal":true}'
 
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])

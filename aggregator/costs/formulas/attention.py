@@ -2,13 +2,14 @@
 
 Forward two products per head: Q K^T and P V, 2 B H Sq Sk (D + Dv) operations. Backward five: flash
 attention computes Q K^T again, then dP = dO V^T, dV = P^T dO, dQ = dS K and dK = dS^T Q. That is
-how ``torch.utils.flop_counter`` counts all of them. The softmax in between is not counted, and the
-half that a causal mask leaves out is not subtracted (the mask is not recorded). Bytes: Q, K, V and
-O once; the scores stay on chip.
+how ``torch.utils.flop_counter`` counts all of them. The softmax in between is not counted. Bytes:
+Q, K, V and O once; the scores stay on chip.
 
-The libraries of serving engines are counted by the keys that each query sees: up to itself with a
-causal mask, and no further back than the window. Their sequences have lengths of their own, which
-the name of the engine's step may sum up: of several sequences a window then gives an upper bound.
+Only pairs of a query and a key that it sees are counted: keys up to itself with a causal mask, and
+no further back than the window. Where neither the call nor the name of the kernel says that the
+mask is causal, all pairs are: an upper bound. The sequences of serving engines have lengths of
+their own, which the name of the engine's step may sum up: of several sequences a window then gives
+an upper bound.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ def _attention(*, heads_last: bool, backward: bool) -> Formula:
         query, key, value = tensors
         if heads_last and len(query) != 4:
             return UNKNOWN
+        at = 1 if heads_last else -2
         rows = elements(query[:-1])
-        scores = rows * key[1 if heads_last else -2]
+        mask = _mask(call, default=bool(call.is_causal))
+        scores = rows // max(query[at], 1) * visible_pairs(query[at], key[at], mask)
         inputs, output = sum(map(elements, tensors)), rows * value[-1]
         if backward:
             flops = 2 * scores * (3 * query[-1] + 2 * value[-1])
@@ -188,7 +191,7 @@ def _by_sizes(call: OpCall, found: _Heads) -> tuple[int, int] | None:
             return None
     else:
         return None
-    pairs = visible_pairs(queries, keys, _mask(call, default=False))
+    pairs = visible_pairs(queries, keys, _mask(call, default=bool(call.is_causal)))
     return count * pairs, count * keys
 
 

@@ -52,6 +52,8 @@ class OpCall:
     # Element types of the arguments in order; empty: not recorded.
     types: tuple[str, ...] = ()
     parameters: tuple[tuple[str, Any], ...] = ()  # Parameters by name, as far as recorded.
+    # Whether the kernels of an attention leave out the keys after each query; None: unknown.
+    is_causal: bool | None = None
     inner: tuple[Argument, ...] = ()  # Tensors of the operators that it calls.
     lengths: StepLengths | None = None  # Of the sequences of the step around it; None: unknown.
 

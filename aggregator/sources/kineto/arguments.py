@@ -79,6 +79,21 @@ _ATTENTION: Final = {
 }
 """FlashAttention 2 and 3, vLLM's builds of them, SGLang's and AITER, in their own namespaces."""
 
+_CAUSAL: Final = {
+    "_scaled_dot_product_flash_attention": 4,
+    "_scaled_dot_product_efficient_attention": 6,
+    "_scaled_dot_product_cudnn_attention": 6,
+    "_scaled_dot_product_flash_attention_backward": 11,
+    "_scaled_dot_product_efficient_attention_backward": 11,
+    "_scaled_dot_product_cudnn_attention_backward": 14,
+    "_flash_attention_forward": 8,
+    "_flash_attention_backward": 11,
+    "_cudnn_attention_forward": 10,
+    "_cudnn_attention_backward": 14,
+}
+"""Position of ``is_causal`` in PyTorch's own attention (native_functions.yaml)."""
+_NAMES.update({op: ("",) * position + ("is_causal",) for op, position in _CAUSAL.items()})
+
 
 @lru_cache(maxsize=4096)
 def parameter_names(op: str) -> tuple[str, ...]:

@@ -363,3 +363,39 @@ def test_whatever_stands_in_a_cell_is_no_crash(tmp_path: Path, seed: int) -> Non
         found = analyze(trace, tmp_path)
         kernels = len(trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"])
         assert found.result.counts["kernels"] == kernels
+
+
+def test_nccls_payloads_say_what_a_rank_puts_into_a_collective(tmp_path: Path) -> None:
+    """As Nsight Systems 2026.3 exports them; those of 2025.3 have no values."""
+    communicator = '"NCCL communicator ID":13429301450432826988'
+    ranges = [
+        ("ncclCommInitRankConfig", f'{{{communicator},"No. of ranks":4,"Rank":1}}', 0),
+        ("ncclAllReduce", f'{{{communicator},"Message size [bytes]":24}}', 1),
+        ("ncclReduceScatter", f'{{{communicator},"Message size [bytes]":100}}', 1),
+        ("ncclReduceScatter", '{"NCCL communicator ID":5,"Message size [bytes]":100}', 1),
+        ("ncclAllGather", '{"Message size [bytes]":"many"}', 1),
+        ("ncclBroadcast", '{"Message size [bytes]":8}', 2),
+        ("ncclSend", '{"Message size [bytes]":8}', 1),
+        ("other", '{"Message size [bytes]":8}', 1),
+        ("ncclReduce", "broken", 1),
+    ]
+    trace = Trace()
+    thread = trace.thread()
+    thread.range("NCCL", 0, None, domain=1, kind=75)
+    for number, (name, _, kernels) in enumerate(ranges):
+        start = 1_000 * (number + 1)
+        thread.range(name, start, start + 500, domain=1)
+        for kernel in range(kernels):
+            at = start + 10 + 100 * kernel
+            thread.launch("ncclDevKernel_Generic", at, gpu=(at + 20, at + 50))
+    path = trace.write(tmp_path / "nccl.sqlite")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE NVTX_EVENTS ADD COLUMN category INTEGER")
+        connection.execute("ALTER TABLE NVTX_EVENTS ADD COLUMN jsonText TEXT")
+        for number, (_, payload, _) in enumerate(ranges):
+            sql = "UPDATE NVTX_EVENTS SET jsonText = ? WHERE start = ?"
+            connection.execute(sql, (payload, 1_000 * (number + 1)))
+    found = analyze_file(path, tmp_path / "nccl.db")
+    query = "SELECT kernel, bytes FROM collective_bytes ORDER BY 1"
+    # Of two kernels in a range none has the size of the message.
+    assert found.query(query) == [(1, 24), (2, 4 * 100)]

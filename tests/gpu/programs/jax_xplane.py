@@ -1,15 +1,20 @@
-"""A JAX training loop that XLA's profiler and Nsight Systems may record at once or one by one.
+"""A JAX training loop of twelve steps, recorded by XLA's profiler or by others.
 
-    nsys profile -t cuda,nvtx --export=sqlite -o both python jax_xplane.py FOLDER
-    python -m tests.gpu.compare_xplane both.sqlite FOLDER
+    export XLA_FLAGS=--xla_gpu_enable_command_buffer=
+    python jax_xplane.py FOLDER
+    dlprof --collector=cupti --mode=jax --nsys_profile_range=true python jax_xplane.py
+    nsys profile -t cuda,nvtx -c cudaProfilerApi --export=sqlite -o other python jax_xplane.py
+    python -m tests.gpu.compare_xplane nsys_profile.sqlite FOLDER
 
-CUPTI serves one of them at a time on some drivers: record it twice then, first with ``FOLDER``.
-With XLA_FLAGS=--xla_gpu_enable_command_buffer= every kernel is launched by itself.
+CUPTI serves one of them at a time. Without the flag, XLA makes a CUDA graph of each step. Without a
+folder, the calls of CUDA's profiler say when the steps begin and end.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +40,17 @@ key = jax.random.key(0)
 weights = [jax.random.normal(key, (2048, 2048), dtype=jnp.bfloat16) for _ in range(3)]
 images = jax.random.normal(key, (512, 2048), dtype=jnp.bfloat16)
 jax.block_until_ready(train_step(weights, images))
-with jax.profiler.trace(sys.argv[1]):
+
+
+@contextmanager
+def others_record():
+    cuda = ctypes.CDLL("libcuda.so.1")
+    cuda.cuProfilerStart()
+    yield
+    cuda.cuProfilerStop()
+
+
+with jax.profiler.trace(sys.argv[1]) if len(sys.argv) > 1 else others_record():
     for step in range(STEPS):
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             weights = train_step(weights, images)

@@ -173,7 +173,9 @@ class CallDescriber:
             return CostUnit(name, num_bytes=moved, precision=VECTOR, reason=reason)
         if text is None or stray:
             in_no_op = self._instances.origin[instance] in (Origin.STRAY, Origin.GROUP)
-            reason = _NO_OPERATOR if in_no_op else _NO_FORMULA
+            # XLA's ops, for one, are recorded by name only.
+            without_sizes = _NO_FORMULA if any(self._profile.shape_texts) else NO_SIZES
+            reason = _NO_OPERATOR if in_no_op else without_sizes
             return CostUnit(name, reason=NOT_RECORDED if is_generated(name) else reason)
         types = self._types_of(calls, row)
         outputs = sizes_of(text.output_shapes)

@@ -187,6 +187,9 @@ def test_a_capture_of_jax_has_its_kernels_by_hlo_op(tmp_path: Path) -> None:
     assert set(ops.values()) == {12}
     assert "/jit_train_step/transpose(jvp(layer_1))/dot_general/custom-call.6" in ops
     assert set(found.warnings()) == {"UNUSED_EVENTS"}
+    # XProf works the operations of HLO ops out from the program; the events have none.
+    reasons = found.query("SELECT DISTINCT unknown_reason FROM view_op_units WHERE aggr_id = 1")
+    assert reasons == [("the sizes of its arguments were not recorded",)]
 
 
 def test_kernels_of_a_command_buffer_are_of_the_buffer(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def main() -> int:
         environment = {
             **os.environ,
             "PATH": f"{programs}:{os.environ['PATH']}",
-            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONPATH": f"{REPOSITORY}:{os.environ.get('PYTHONPATH', '')}",
         }
         commands = "".join(_BLOCK.findall(PAGE.read_text("utf-8"))).splitlines()
         for number, command in enumerate(commands, start=1):

@@ -10,6 +10,7 @@ from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Link, Pr
 from aggregator.texts import Text, say
 
 NAME = "imbalanced_gpus"
+KERNEL_RATIO = 0.8  # Share of the work that is too much that one kernel must have to be named.
 
 
 def advise(facts: Facts) -> Answer:
@@ -27,10 +28,7 @@ def advise(facts: Facts) -> Answer:
         advice=NAME,
         gain_pct=gain,
         problem=_problem(facts, busiest, 100.0 * (most / max(mean, 1.0) - 1.0)),
-        recommendation=say(
-            "Give every GPU the same number of samples of similar size, and the same layers: "
-            "drop_last=True or equal batches, batches by length, stages of equal cost"
-        ),
+        recommendation=_recommendation(facts, busiest, (most - mean) * len(time) / (len(time) - 1)),
         reasoning=say(
             "The time that the busiest GPU computes longer than the mean of all GPUs, "
             "without collectives: with equal work the step is shorter by this"
@@ -43,6 +41,33 @@ def advise(facts: Facts) -> Answer:
             int(facts.work.duration_ns[rows].sum()),
         ),
         link=Link(View.GPUS, {}),
+    )
+
+
+def _recommendation(facts: Facts, busiest: int, excess_ns: float) -> Text:
+    """What to look at: a kernel, if it is most of what a GPU computes longer than the others."""
+    work, others = facts.work, len(facts.gpus) - 1
+    here = work.device == busiest
+    size = len(facts.names.short)
+    (own, other) = (
+        np.bincount(work.name[rows], weights=work.duration_ns[rows], minlength=size)
+        for rows in (facts.kernels & here, facts.kernels & ~here)
+    )
+    more_ns = own - other / others
+    # Collectives are no work: they wait for other ranks.
+    more_ns[np.flatnonzero(facts.names.communicates)] = 0
+    most = int(more_ns.argmax())
+    if more_ns[most] >= KERNEL_RATIO * excess_ns:
+        return say(
+            "Look at the kernel {kernel}: it takes {ms:.1f} ms a step longer on GPU {busiest} than "
+            "on the others",
+            kernel=facts.names.short[most],
+            ms=float(more_ns[most]) / facts.steps.count / 1e6,
+            busiest=busiest,
+        )
+    return say(
+        "Give every GPU the same number of samples of similar size, and the same layers: "
+        "drop_last=True or equal batches, batches by length, stages of equal cost"
     )
 
 

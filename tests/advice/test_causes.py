@@ -218,7 +218,8 @@ def test_exchanges_between_ranks_are_no_sums_of_gradients(imported: ProfileFacto
     database = imported("negative_queue_length_values_check__rank0.json.gz")
     with closing(sqlite3.connect(database)) as connection:
         ((text,),) = connection.execute(
-            "SELECT recommendation FROM view_advice WHERE advice_name = 'exposed_communication'"
+            "SELECT recommendation FROM view_advice"
+            " WHERE aggr_id = 1 AND advice_name = 'exposed_communication'"
         ).fetchall()
     assert "all-to-all, send and receive" in text
     assert "DistributedDataParallel" not in text
@@ -341,6 +342,37 @@ def test_late_rank_is_named_with_what_makes_it_late(
     # A GPU that another rank uses is never idle while that one waits in a collective.
     assert ("the Python code of rank 1" if share_a_gpu else cause) in recommendation
     assert "rank_0" not in recommendation
+
+
+@pytest.mark.parametrize("slow", [GEMM, "spin_kernel"])
+def test_kernel_that_makes_a_rank_late_is_named(tmp_path: Path, slow: str) -> None:
+    trace = Trace()
+    threads = [trace.thread(pid=101 + rank) for rank in range(2)]
+    for device in range(2):
+        trace.gpu(device)
+    for number, (rank, thread) in itertools.product(range(12), enumerate(threads)):
+        at = number * STEP_NS
+        thread.range(f"iteration {number}", at, at + STEP_NS - 1)
+        for place, (kernel, stream, first, end) in enumerate(
+            (
+                (GEMM, 7, 10_000, 60_000),
+                (slow, 7, 61_000, 1_500_000 if rank else 90_000),
+                (ALL_REDUCE, 17, 1_510_000 if rank else 95_000, 1_900_000 + rank),
+            )
+        ):
+            thread.launch(
+                *(kernel, at + 1_000 * place + 100),
+                gpu=(at + first, at + end),
+                device=rank,
+                long_name=f"{kernel}(x)",
+                stream=stream,
+            )
+    ((problem, recommendation),) = analyze(trace, tmp_path).query(
+        "SELECT problem, recommendation FROM view_advice"
+        " WHERE aggr_id = 1 AND advice_name = 'imbalanced_gpus'"
+    )
+    assert problem.startswith("Rank 1 (GPU 1) has")
+    assert f"Look at the kernel {slow}: it takes 1." in recommendation
 
 
 def test_a_single_window_is_judged_with_less_certainty(imported: ProfileFactory) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sqlite3
 import statistics
 import sys
@@ -17,12 +18,16 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.recorded_names import compare_names
 from tests.gpu.exam.__main__ import CAPTURE, DLPROF, HERE, Run, ask
 
+REPOSITORY: Final = Path(__file__).parents[2]
+RECORDS: Final = Path(__file__).with_suffix(".jsonl")
+PAGE: Final = REPOSITORY / "benchmarks" / "RANKS.md"
 LATE_MS: Final = 200
 LATE_RANK: Final = 1
 WORDS: Final = {
@@ -34,7 +39,10 @@ WORDS: Final = {
 KINDS: Final = {"ddp": "", "fsdp": "--fsdp", "tensor": "--tensor"}
 SAME_STEP_PCT: Final = 3.0
 AMOUNT_PCT: Final = 5.0
-_STEPS: Final = "SELECT rank, phase, number FROM DLPROF_STEP_TIMES ORDER BY rank, phase, number"
+_STEPS: Final = (
+    "SELECT rank, phase, number FROM DLPROF_STEP_TIMES WHERE phase <> 'bare'"
+    " ORDER BY rank, phase, number"
+)
 _UNPROFILED: Final = "SELECT bare_step FROM view_step_reference WHERE aggr_id = 1"
 
 
@@ -77,11 +85,47 @@ def cases(quiet: int) -> list[Case]:
     return [*names, *late, stretched, *quiets]
 
 
+def count_gpus(folder: Path) -> int:
+    """Return the number of GPUs that the captures of a folder used."""
+    for path in folder.glob("*/nsys_profile.sqlite"):
+        with closing(sqlite3.connect(path)) as connection:
+            query = "SELECT count(DISTINCT cuDevice) FROM TARGET_INFO_GPU"
+            return int(connection.execute(query).fetchone()[0])
+    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+
+
+def write_page() -> None:
+    """Replace the tables of the page by the records."""
+    rows = [json.loads(line) for line in RECORDS.read_text(encoding="utf-8").splitlines()]
+    last = {(row["gpus"], row["ranks"], row["line"], row["case"]): row for row in rows}
+    held = sum(row["holds"] for row in last.values())
+    lines = [
+        f"{held} of {len(last)} lines hold.",
+        "",
+        "| ranks | GPUs | line | capture | holds | found |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in last.values():
+        found = row["found"].replace("|", "/")
+        cells = [row["ranks"], row["gpus"], row["line"], f"`{row['case']}`"]
+        cells += ["yes" if row["holds"] else "**no**", found]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    mark = r"(<!-- ranks -->\n).*?(<!-- end of the ranks -->)"
+    text = PAGE.read_text(encoding="utf-8")
+    table = "\n".join(lines)
+    PAGE.write_text(
+        re.sub(mark, lambda found: f"{found[1]}{table}\n{found[2]}", text, flags=re.S),
+        encoding="utf-8",
+    )
+
+
 class Bench:
     """The captures of a folder, and the lines that are printed about them."""
 
     def __init__(self, folder: Path, ranks: int) -> None:
         self.folder, self.ranks = folder, ranks
+        self.utc = datetime.now(UTC).isoformat(timespec="minutes")
+        self.gpus = count_gpus(folder)
         self.rows: list[dict[str, Any]] = []
 
     def start(self, case: Case, more: Sequence[str]) -> Run:
@@ -105,7 +149,8 @@ class Bench:
                 print(case.name, report.get("error", "captured"), run.process.wait(), flush=True)
 
     def note(self, line: str, case: str, *, is_true: bool, found: str) -> None:
-        self.rows.append({"line": line, "case": case, "holds": is_true, "found": found})
+        row = {"line": line, "case": case, "holds": is_true, "found": found}
+        self.rows.append({"utc": self.utc, "gpus": self.gpus, "ranks": self.ranks, **row})
         print(f"{'ok   ' if is_true else 'WRONG'} {line}: {case}: {found}", flush=True)
 
     def judge_late(self, case: Case) -> None:
@@ -165,7 +210,7 @@ class Bench:
             for rank, *step in connection.execute(_STEPS):
                 steps.setdefault(rank, []).append(tuple(step))
         is_same = len(steps) == self.ranks and len({tuple(rows) for rows in steps.values()}) == 1
-        found = f"steps of the ranks: {[len(rows) for rows in steps.values()]}"
+        found = f"recorded steps of the ranks: {[len(rows) for rows in steps.values()]}"
         self.note("same steps in all ranks", kind, is_true=is_same, found=found)
         with closing(sqlite3.connect(light)) as connection:
             row = connection.execute(_UNPROFILED).fetchone()
@@ -194,7 +239,7 @@ class Bench:
 def main() -> int:
     """Run it; 1 if something is not as it must be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "several")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--quiet", type=int, default=20, help="captures without a late rank")
     parser.add_argument("--wave", type=int, default=6, help="captures that start at once")
@@ -203,8 +248,12 @@ def main() -> int:
     parser.add_argument(
         "--judge", action="store_true", help="captures that are there; capture none"
     )
-    parser.add_argument("--json", type=Path, help="file for everything that was found")
+    parser.add_argument("--keep", action="store_true", help="append what was found to the records")
+    parser.add_argument("--table", action="store_true", help="only write the page of the records")
     options, more = parser.parse_known_args()
+    if options.table:
+        write_page()
+        return 0
     options.folder.mkdir(parents=True, exist_ok=True)
     bench = Bench(options.folder.resolve(), options.ranks)
     starts = tuple(options.only.split(",")) if options.only else ("",)
@@ -219,8 +268,9 @@ def main() -> int:
             bench.judge_names(kind)
     if any(case.name == "stretched" for case in wanted):
         bench.judge_stretched()
-    if options.json is not None:
-        options.json.write_text(json.dumps(bench.rows, indent=1))
+    if options.keep:
+        with RECORDS.open("a", encoding="utf-8") as output:
+            output.writelines(json.dumps(row) + "\n" for row in bench.rows)
     wrong = [row for row in bench.rows if not row["holds"]]
     print(f"{len(bench.rows) - len(wrong)} of {len(bench.rows)} lines hold")
     return int(bool(wrong))

@@ -250,7 +250,7 @@ def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = True) -
                 slack_ns=found.slack_ns,
                 step_ns_per_own_ns=found.step_ns_per_own_ns,
             )
-            for found in profile.sensitivities()
+            for found in profile.sensitivities
         ]
 
     fit = asdict(

@@ -28,7 +28,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "kernels": (
         *("op_kernel", "name", "api_start", "api_duration", "start", "duration", "device"),
-        *("stream_id", "process"),
+        *("stream_id", "process", "size"),
     ),
     "memory_ops": ("name", "api_start", "api_duration", "duration", "device"),
     "api_calls": ("name", "op", "start", "duration", "thread"),

@@ -255,8 +255,9 @@ class ReplayedProfile:
         """Return the critical path by kind and owner, longest first."""
         return path_shares(self)
 
+    @cached_property
     def sensitivities(self) -> list[Sensitivity]:
-        """Return all ops with work on a GPU, those first whose time changes the step most."""
+        """All ops with work on a GPU, those first whose time changes the step most."""
         graph, count = self.graph, len(self.graph.data.ops.op_ids)
         op = graph.data.work.op[graph.work_row]
         own_rows = self._inside() & (op >= 0)

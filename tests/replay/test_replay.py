@@ -93,7 +93,7 @@ def test_a_step_bound_by_the_gpu_gains_what_its_kernels_gain(tmp_path: Path) -> 
     before = np.median(profile.measured_ns) / US
     assert before == pytest.approx(10 * KERNEL_US + 205, abs=1)
     assert step_us(profile, speed_up("conv2d", 2)) == pytest.approx(before - 5 * KERNEL_US / 2)
-    shares = {one.op: one.step_ns_per_own_ns for one in profile.sensitivities()}
+    shares = {one.op: one.step_ns_per_own_ns for one in profile.sensitivities}
     assert set(shares.values()) == {1.0}
 
 
@@ -106,8 +106,8 @@ def test_a_step_bound_by_launches_gains_nothing_from_kernels(tmp_path: Path) -> 
     profile = replayed(analyze(launch_bound(), tmp_path).path)
     assert step_us(profile) == pytest.approx(10 * 80, abs=1)
     assert step_us(profile, speed_up("kernels", 2)) == pytest.approx(10 * 80, abs=1)
-    assert max(one.step_ns_per_own_ns for one in profile.sensitivities()) == 0
-    assert all((one.slack_ns or 0) >= 50 * US for one in profile.sensitivities())
+    assert max(one.step_ns_per_own_ns for one in profile.sensitivities) == 0
+    assert all((one.slack_ns or 0) >= 50 * US for one in profile.sensitivities)
 
 
 def test_one_launch_leaves_the_time_of_the_kernels(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_call_waits_for_the_stream_that_ends_last(tmp_path: Path) -> None:
     assert step_us(profile, speed_up("short", 3)) == 1_000
     assert step_us(profile, speed_up("long", 1.25)) == pytest.approx(1_000 - 120, abs=1)
     assert step_us(profile, speed_up("long", 6)) == pytest.approx(1_000 - 310, abs=15)
-    paths = {one.op: one.path_ns / US for one in profile.sensitivities()}
+    paths = {one.op: one.path_ns / US for one in profile.sensitivities}
     assert list(paths.values()) == [600, 0]
 
 

@@ -54,7 +54,7 @@ def _path(aggr: int, profile: ReplayedProfile) -> Table:
 
 
 def _sensitivity(aggr: int, profile: ReplayedProfile) -> Table:
-    found = profile.sensitivities()
+    found = profile.sensitivities
     return Table(
         "op_sensitivity",
         {

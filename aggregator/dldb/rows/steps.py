@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import read_columns
 from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.writer import Table, Value, has_table
 from aggregator.events.steps import (
@@ -172,8 +171,8 @@ def _find_loop(
     """The loop of the key node, or of the kernels where no range could mark one; None: no loop."""
     key_node = window.key_node
     if not key_node.name:
-        return _of_kernels(connection, store, data)
-    work = _read_work(connection, store)
+        return _of_kernels(store, data)
+    work = _read_work(store)
     candidates = _candidates(connection)
     is_default = key_node.name == data.default_key[0]
     owner = _owner(candidates, key_node.name, is_default=is_default)
@@ -302,12 +301,12 @@ def _updates(data: RollupInput, process: int) -> Int64:
     return np.sort(ranges.end_ns[rows])
 
 
-def _read_work(connection: sqlite3.Connection, store: EventStore) -> _Work:
+def _read_work(store: EventStore) -> _Work:
     columns = ("process", "api_start", "start", "duration")
     parts = [store.integers(table, columns) for table in ("kernels", "graph_launches")]
     process, launch, start, duration = np.concatenate([np.stack(part) for part in parts], axis=1)
     order = np.argsort(launch, kind="stable")
-    name, size = read_columns(connection, "kernels", ("name", "size"))
+    name, size = store.integers("kernels", ("name", "size"))
     code = np.full(len(order), -1, dtype=np.int64)
     code[: len(name)] = name * (int(size.max(initial=0)) + 1) + size
     end = start + duration
@@ -320,9 +319,7 @@ def _of_process(work: _Work, process: int) -> Launched:
     return Launched(*(getattr(all_work, name)[rows] for name in Launched.__dataclass_fields__))
 
 
-def _of_kernels(
-    connection: sqlite3.Connection, store: EventStore, data: RollupInput
-) -> _Loop | None:
+def _of_kernels(store: EventStore, data: RollupInput) -> _Loop | None:
     """Return the loop that launches the same kernels again and again, or None if there is none.
 
     Only of programs without any range: where ranges name parts of a pass, kernels that are repeated
@@ -330,7 +327,7 @@ def _of_kernels(
     """
     if len(data.ranges.names):
         return None
-    work = _read_work(connection, store)
+    work = _read_work(store)
     if not len(work.process):
         return None
     process = int(np.bincount(work.process, work.launched.duration_ns.astype(float)).argmax())

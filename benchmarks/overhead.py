@@ -130,7 +130,6 @@ class Bench:
         return [*[ALONE, *ways] * self.runs, ALONE, *marked]
 
     def _compare_names(self, workload: Workload, result: dict[str, Any]) -> None:
-        """Compare the names of each capture of the own collector with those of the marked one."""
         turns = self._turns()
         marked = self._place(workload, MARKED, len(turns) - 1) / DATABASE
         if MARKED not in turns or not marked.is_file():

@@ -65,9 +65,7 @@ def compare_memory(base: str | Path, new: str | Path) -> pd.DataFrame:
         DlprofError: A file cannot be read, or they record no GPU that both have.
     """
     found = compare_recordings(read_devices(Path(base)), read_devices(Path(new)))
-    rows = [
-        {"device": part.device, **structs.asdict(row)} for part in found for row in part.owners
-    ]
+    rows = [{"device": part.device, **structs.asdict(row)} for part in found for row in part.owners]
     columns = ["device", "kind", "owner", "base_bytes", "new_bytes", "difference_bytes"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -155,7 +155,6 @@ class _ViewerRun(Run):
 
 
 def _reply_error(error: HTTPError) -> ClientError:
-    """Return the error of the viewer's reply."""
     try:
         body = json.load(error)["error"]
         return ClientError(body["message"], hint=body["hint"])

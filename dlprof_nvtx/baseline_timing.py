@@ -310,7 +310,6 @@ class Reference:
         return agreement.agree(question, str(int(is_wanted))) == "1"
 
     def _tick_trial(self, ticks: list[tuple[int, Any, str]]) -> None:
-        """Time a step of a trial, which ends without a collection."""
         if not self.is_held:
             return
         ticks.append((time.perf_counter_ns(), record_event(), self.phase))
@@ -467,7 +466,6 @@ class Reference:
         self._write_file(f"steps.{self.pid}.json", json.dumps(content))
 
     def _of_windows(self) -> dict[str, Any]:
-        """What was recorded in windows, and the steps of the loop that most was recorded of."""
         loops = WINDOWS.loops
         if not loops:
             return {}

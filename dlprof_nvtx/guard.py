@@ -215,7 +215,6 @@ def _find_skip() -> Callable[[types.CodeType], object] | None:
 
 
 def _codes_of(names: Any, module: str) -> Iterator[types.CodeType]:
-    """Yield the code of all functions of a module, and of those that they make."""
     for value in list(names.values()):
         of_value = ("fget", "__func__", "__wrapped__")
         for part in (value, *(getattr(value, name, None) for name in of_value)):

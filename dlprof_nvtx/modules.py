@@ -143,7 +143,6 @@ def _named(opener: _Opener, model: Any, compiled: Callable[..., Any]) -> Callabl
 
 
 def _ending_steps(compiled: Callable[..., Any]) -> Callable[..., Any] | None:
-    """End a step where a compiled function returns."""
     if type(compiled) is not types.FunctionType:
         return None
     end = guarded(_end_compiled)
@@ -434,7 +433,6 @@ def _called_model() -> Any:
 def _signature(
     args: tuple[Any, ...], kwargs: dict[str, Any], tensor: type, *flags: bool
 ) -> tuple[Any, ...]:
-    """Return the flags and the shapes of all tensors in the arguments and in their collections."""
     shapes: list[Any] = list(flags)
     for value in (*args, *kwargs.values()):
         kind = type(value)

@@ -191,7 +191,6 @@ class Names:
         return entry
 
     def _learn(self, module: Any) -> Entry:
-        """Make the entries of a model and of all modules in it."""
         with self._lock:
             model = self._model(module)
             for name, child in submodules(module):

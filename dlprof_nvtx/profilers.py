@@ -133,7 +133,6 @@ def _give_way() -> None:
 
 
 def _take_back() -> None:
-    """Record again after a profiler of the script."""
     if WINDOWS.is_giving_way and not STATE.suspended and WINDOWS.take_back():
         say("dlprof: torch.profiler has ended; dlprof's collector records again")
 

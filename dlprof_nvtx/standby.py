@@ -154,7 +154,6 @@ class Standby:
         return self._is_withdrawn() or now_ns - begin_ns >= LONGEST_NS
 
     def _is_withdrawn(self) -> bool:
-        """Return whether the request has been withdrawn."""
         try:
             found = (self.folder / REQUEST).stat()
         except OSError:

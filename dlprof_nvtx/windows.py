@@ -306,7 +306,6 @@ class Windows:
         return agreement.agree(place, str(int(is_wanted))) == "1"
 
     def _is_of_other(self, loop: Loop) -> bool:
-        """Whether the window is one for another loop."""
         return loop.was_complete and loop is not self._opener
 
     def _is_complete(self, loop: Loop, now_ns: int) -> bool:

@@ -161,7 +161,6 @@ def discard_output(stream: TextIO) -> None:
 
 
 def _make_bar(stderr: TextIO) -> Bar:
-    """Make a bar with the phase, rows, rows per second, elapsed and remaining time."""
     # Importing rich takes a tenth of a second, which --help does not need.
     from rich.console import Console as RichConsole  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415

@@ -187,7 +187,6 @@ class Viewer:
             yield log.fileno()
 
     def _ended(self, name: str, message: str) -> ViewerProcessError:
-        """Print the end of the log of a process, and return its error."""
         hint = "Its output is above." if self._show_log(name) else ""
         return ViewerProcessError(message, hint=hint)
 

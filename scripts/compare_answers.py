@@ -264,7 +264,6 @@ def _dump_rest(profile: str, aggregation: int, answers: _Answers) -> None:
 
 
 def _places(api: _Api) -> list[dict[str, Any]]:
-    """Return the iterations, ops and kernels that are asked for."""
     rows = api.ask("iterations/", ordering="-total_kernel_count", page_size=10)["results"]
     ops = api.ask("ops/", ordering="-gpu_time_ns", page_size=10).get("results") or [{}]
     kernels = api.ask("kernels/", page_size=10).get("results") or [{}]

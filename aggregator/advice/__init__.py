@@ -405,7 +405,6 @@ _SAME_GAIN = 0.005
 
 
 def _of_faster_ranks(facts: Facts, finding: Finding) -> Finding:
-    """The finding with the gain that a replay of the ranks shows, where it is about them."""
     gains, rank = facts.rank_gains, finding.faster_rank
     if rank is None or gains is None or rank not in {ALL_RANKS, *gains.without_ns}:
         return finding

@@ -442,7 +442,6 @@ def _of_loader(share: float, step: str) -> Verdict:
 
 
 def _of_kernels(roofline: Roofline, share: float, step: str) -> Verdict:
-    """Computing or memory, where the roofline is known and near."""
     known = roofline.known_pct or 0.0
     if known < MIN_KNOWN_PCT or roofline.peak_pct is None:
         reason = say(

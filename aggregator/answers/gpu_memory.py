@@ -227,7 +227,6 @@ def read_memory_difference(base: ProfileDatabase, new: ProfileDatabase) -> Memor
 
 
 def _owners(data: AggregationData, owners: Sequence[OwnerAt]) -> list[MemoryOwner]:
-    """Add the path of each module in the names of ops, where it has ops."""
     rows = data.database.rows(
         "SELECT DISTINCT op_node_name FROM view_op_nodes WHERE aggr_id = :aggr_id", data.params
     )

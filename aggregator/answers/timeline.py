@@ -256,7 +256,6 @@ class TimelineAnswers:
         )
 
     def _steps(self) -> list[tuple[int, int]]:
-        """Start and end of the aggregated iterations."""
         sql = (
             "SELECT start_time, stop_time FROM view_iterations_all WHERE aggr_id = :aggr_id"
             " AND is_aggregated = 1 ORDER BY start_time"

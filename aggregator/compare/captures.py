@@ -158,7 +158,6 @@ def _ops(connection: sqlite3.Connection) -> tuple[Op, ...]:
 
 
 def _common_name(name: str, kind: str) -> str:
-    """The name without the rank, and that of a data loader without how it loads."""
     name = _RANK.sub("", name)
     if kind.startswith(LOADER_TYPES):
         return f"{name.removesuffix(kind.replace('/', '|'))}DataLoader"

@@ -226,7 +226,6 @@ def _changes(comparison: Comparison, slow: Text | None) -> Text:
 
 
 def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
-    """What can be compared where a whole profile counts as one step."""
     base, new = comparison.base.step_ns, comparison.new.step_ns
     shares = [
         (cause.name, cause.base_ns / base * 100, cause.new_ns / new * 100)

@@ -182,7 +182,6 @@ def _shown_names(profile: Profile, codes: Integers, process: Int32) -> dict[int,
 def _ops(
     profile: Profile, nesting: Nesting, positions: Int64, row_of: Int64, code: int
 ) -> tuple[tuple[Op, ...], Int32]:
-    """Return one op per path and process, and the op of each range."""
     ranges = profile.ranges
     codes = ranges.name[nesting.rows(positions)]
     process = profile.thread_process[ranges.thread[nesting.rows(positions)]]

@@ -182,7 +182,6 @@ class InstanceBuilder:
         self._add_busy(units)
 
     def _add_compiled(self) -> None:
-        """Add kernels of compiled code, in the modules that the compiler recorded."""
         tree, known = self._tree, self._meaning.compiled
         units = np.flatnonzero(tree.is_unit() & (tree.kind == RangeKind.COMPILED))
         if not len(units):
@@ -328,7 +327,6 @@ class InstanceBuilder:
         return row_of
 
     def _outermost_of_name(self, groups: Int64) -> Int64:
-        """Return the outermost of directly nested groups of the same name (recursion)."""
         tree = self._tree
         outermost = groups.copy()
         while len(outermost):

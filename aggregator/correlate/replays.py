@@ -99,7 +99,6 @@ _SEVERAL = -2
 
 
 def _calls_named(profile: Profile, parts: tuple[str, ...]) -> Bool:
-    """Return whether each call has one of some texts in its name."""
     has = np.array([any(part in name for part in parts) for name in profile.strings], dtype=bool)
     result: Bool = has[profile.api_calls.name]
     return result
@@ -189,7 +188,6 @@ class _Pieces:
 def _sources(
     instances: Instances, captured: Sequence[Instances]
 ) -> tuple[dict[str, Integers], Int64, tuple[str, ...]]:
-    """Columns of all instances, the instance of each call, and the paths that they refer to."""
     parts = [{name: getattr(instances, name) for name in ROW_COLUMNS}]
     call_instance = [instances.call_instance.astype(np.int64)]
     # Two paths may be the same text: a group in one of the same name adds nothing.
@@ -411,7 +409,6 @@ def _by_order(profile: Profile, call: Int32, replayed: Integers, alike: Integers
 
 
 def _captured_sequences(profile: Profile) -> dict[bytes, list[Int64]]:
-    """Return the captured calls by the codes of the names of their kernels, as bytes."""
     code_of = {name: code for code, name in enumerate(profile.strings) if name}
     result: dict[bytes, list[Int64]] = {}
     first = 0

@@ -182,7 +182,6 @@ def _filled(cost: Int32, known: Bool, wanted: Bool, group: Int32, least: float) 
 
 
 def _work_codes(kernels: Kernels, instance: Int32, num_instances: int) -> Int64:
-    """A hash of the names, grids and blocks of each execution's kernels, in any order."""
     number = kernels.long_name.astype(np.uint64)
     with np.errstate(over="ignore"):
         for column in (*kernels.grid.T, *kernels.block.T):

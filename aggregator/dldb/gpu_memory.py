@@ -196,7 +196,6 @@ def _numbered(table: str, recording: int, columns: dict[str, Any], count: int) -
 
 
 def _stacks(number: int, stacks: Stacks, used: Int64) -> Iterator[Table]:
-    """Yield the call stacks that are used, renumbered, with their frames."""
     chosen = [stacks.frames[stack] for stack in used.tolist()]
     frames = {frame: new for new, frame in enumerate(dict.fromkeys(chain.from_iterable(chosen)))}
     columns = {

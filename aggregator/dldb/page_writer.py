@@ -341,7 +341,6 @@ class _Layout:
         pages[:, _LEAF_HEADER : _LEAF_HEADER + len(pointers)] = pointers
 
     def _place(self, pages: Integers, per_page: int, at: int, kind: str, values: Any) -> None:
-        """Write one value per row at a place of its cell."""
         num_pages, page_size = pages.shape
         target: Integers = np.ndarray(
             (num_pages, per_page), kind, pages.data, at, (page_size, self.cell)

@@ -89,7 +89,6 @@ def _masked_word(word: str) -> str:
 
 
 def _masked_text(text: str) -> str:
-    """Mask user names of addresses, parameters, values of JSON, and tokens of known kinds."""
     text = _hidden(_PARAMETER, _USER.sub(rf"\1{MASK}@", text))
     text = _hidden(_JSON, text, f'"{MASK}"')
     return _KNOWN_TOKENS.sub(MASK, _SCHEME.sub(rf"\1 {MASK}", text))

@@ -264,7 +264,6 @@ def _as_it_works(found: Instances, work: Launched) -> Instances:
 
 
 def _bounds(found: Instances, work: Launched) -> tuple[Int64, Int64, Int64, Int64]:
-    """Start and end of the host part of each turn, and the rows of the work it launched."""
     last = int(work.launch_ns[-1]) + 1 if len(work.launch_ns) else int(found.end_ns[-1])
     if found.marks is Marks.END:
         start = np.concatenate([[np.iinfo(np.int64).min], found.end_ns[:-1]])

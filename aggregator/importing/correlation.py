@@ -225,7 +225,6 @@ def _inside(path: str, outer: list[str]) -> str:
 def _with_calls(
     profile: Profile, meaning: RangeMeaning, domain: int, launches: Int32
 ) -> tuple[RangeTree, Int32]:
-    """The nested ranges with their meaning, and the innermost one of each API call."""
     nesting, api = nest(profile.ranges), profile.api_calls
     tree, call_range = run_both(
         lambda: build_tree(profile, nesting, meaning, domain),

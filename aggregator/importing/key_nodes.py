@@ -264,7 +264,6 @@ def _reason(choice: _Choice, candidate: Candidate) -> str:
 
 
 def _cutting(choice: _Choice) -> Candidate:
-    """Return the candidate of the chosen loop that cuts its steps best."""
     steps, marked = choice.members(Kind.STEP), choice.members(Kind.COUNTED, Kind.PROGRAM)
     gradients = choice.members(Kind.GRADIENTS)
     begin = [gradient for gradient in gradients if choice.loops.precedes_optimizer(gradient.name)]

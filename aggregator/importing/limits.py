@@ -41,7 +41,6 @@ def find_limits(profile: Profile, calls: Sequence[Int32]) -> None:
 
 
 def _find_missing_ranks(profile: Profile) -> None:
-    """Find that the job has more ranks than this one."""
     if profile.job_ranks is not None and profile.job_ranks > 1:
         text = say("The job has {count} ranks: this is one of them.", count=profile.job_ranks)
         missing = profile.job_ranks - 1
@@ -246,7 +245,6 @@ def _warn_of_waits(profile: Profile, code: str, text: str, waits: tuple[Bool, In
 
 
 def _find_early_waits(profile: Profile, calls: Int32) -> None:
-    """Find waits for a stream that ended before the kernels that were launched into it."""
     waits, api, kernels = profile.waits, profile.api_calls, profile.kernels
     wait_call = waits.call
     is_stream = _calls_are(_named(profile, "streamsynchronize"), wait_call) & (waits.stream_id >= 0)

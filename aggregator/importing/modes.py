@@ -75,7 +75,6 @@ def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
 
 
 def _has_user_ranges(profile: Profile) -> bool:
-    """Whether any API call starts while a range of the default domain is open in its process."""
     ranges, api, process = profile.ranges, profile.api_calls, profile.thread_process
     if not len(profile.range_names):
         return False

@@ -204,7 +204,6 @@ def _done(aggregation_id: int, database: Path, note: str = "") -> Result:
 
 
 def _run(task: Task[Any, Any], cancel_id: str, work: Callable[[JobProgress], Result]) -> Result:
-    """Run the work of a task and return the task's result, however the work ends."""
     limits = JobLimits.read()
     task_id = str(task.request.id)
     progress = JobProgress(limits, shutting_down)

@@ -104,7 +104,6 @@ _REWRITTEN: Final = (
 
 
 def _words_of(library: str, name: str, types: ElementTypes) -> str:
-    """Join library, operation and types, then the other words in their order."""
     for pattern, text in _REWRITTEN:
         name = pattern.sub(text, name)
     found = _OPERATION.search(name.removeprefix("cudnn_"))

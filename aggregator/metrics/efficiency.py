@@ -91,7 +91,6 @@ class _Parts:
 
 
 def _unit_times(unit: CostUnit, peaks: Peaks) -> tuple[float, float, float, float, bool]:
-    """Ideal compute, memory and bus time, time of matrix work in ns, and whether they are known."""
     *times, known = _known_times(unit, peaks)
     # An absurdly low peak in a damaged file gives times of years: they count as unknown.
     if not all(abs(time) < _LONGEST_NS for time in times):

@@ -223,7 +223,6 @@ def _written(joined: dict[str, Int64], order: Int64) -> dict[str, Column]:
 def _read(
     table: Ordered, columns: Sequence[str], piece: Piece, low: int, high: int
 ) -> dict[str, Int64]:
-    """Return the rows of a piece with times on the common clock and new row ids in references."""
     found = piece.read(table.name, columns, low, high)
     for name in table.times:
         found[name] = found[name] + piece.database.offset_ns
@@ -305,7 +304,6 @@ def _busy_time(databases: list[RankDatabase]) -> Iterator[Table]:
 
 
 def _busy_of(databases: list[RankDatabase], device: int) -> dict[tuple[int, int], list[Flattened]]:
-    """Return the busy time of one device in every database, by domain and level."""
     found: dict[tuple[int, int], list[Flattened]] = {}
     query = "SELECT domain, level, starts, stops FROM busy_time WHERE device = ?"
     for database in databases:

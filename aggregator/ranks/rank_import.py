@@ -247,7 +247,6 @@ def _captures(databases: list[RankDatabase]) -> list[Capture]:
 
 
 def _collective_counts(databases: list[RankDatabase], captures: list[Capture]) -> dict[int, int]:
-    """Number of collectives of each rank, by its number in the job."""
     counts = {number: 0 for database in databases for number in database.new_ranks}
     for database, capture in zip(databases, captures, strict=True):
         for stream in capture.streams:

@@ -209,7 +209,6 @@ class _Summary:
         return pa.table(columns, schema=SCHEMA)
 
     def _owned(self, rank: _Rank, count: int) -> dict[str, Any]:
-        """Return the times of the classes, and the ops that own most, by step."""
         none = pa.nulls(count, pa.int64())
         if rank.device is None or rank.device - 1 not in self._ownership.devices:
             return dict.fromkeys(CLASS_COLUMNS, none) | {"ops": pa.nulls(count, pa.list_(OP))}
@@ -252,7 +251,6 @@ class _Summary:
         return _lists(values, np.full(count, len(chosen)))
 
     def _calls(self, rank: _Rank, rows: Int64) -> tuple[pa.Array, Int64]:
-        """Return the collectives of a rank by step, and their number in each and outside of all."""
         own = np.flatnonzero(self._found.rank == rank.row)
         kernel = self._found.kernel[own] - 1
         order = np.lexsort((self._found.start_ns[own], self._row[kernel]))

@@ -141,7 +141,6 @@ class _Joined:
         return rank_report(compared, self._times(compared.arranged.kernel))
 
     def _calls(self, aligned: Int64) -> Calls:
-        """The synchronizing collectives that were matched, with ranks in the order of aligned."""
         found = self._collectives()
         matched = match(found, self._is_aligned)
         place = np.full(len(self._ranks), -1)

@@ -226,7 +226,6 @@ def _rows(table: pa.Table, numbers: list[int], without_list: list[bool]) -> Step
 
 
 def _calls(lists: pa.Array, rows: StepRows) -> tuple[Int64, CollectiveKernels, CallTimes]:
-    """Return the row of each collective, and the collectives."""
     counts = np.asarray(lists.value_lengths().to_numpy(zero_copy_only=False), dtype=np.int64)
     values = lists.flatten()
     if values.type != CALL or values.null_count:

@@ -187,7 +187,6 @@ def _median(values: Int64, default: int) -> int:
 
 
 def _usual_launch(data: ReplayInput, streams: StreamChains, called: Int64, ready: Int64) -> Int64:
-    """Return the usual time from a call to its work on an idle GPU, by kind of work."""
     kind = data.work.kind[streams.row]
     latency = streams.start_ns - called
     idle = (called > NEVER) & (called >= ready) & ~streams.is_arrival

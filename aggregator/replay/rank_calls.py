@@ -94,7 +94,6 @@ def arrange(calls: Calls, num_ranks: int, steady: Int64) -> ArrangedCalls:
 
 
 def _complete(calls: Calls) -> Calls:
-    """Calls that were found on all ranks of their communicator, in an iteration of one of them."""
     pairs = np.unique(np.stack([calls.communicator, calls.rank]), axis=1)
     members = np.bincount(pairs[0])
     keys = np.stack([calls.communicator, calls.sequence])
@@ -141,7 +140,6 @@ def _longest_run(same: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int,
 
 
 def _same_place(calls: Calls, place: Int64) -> bool:
-    """Return whether each call has the same place on all its ranks."""
     order = np.lexsort((calls.sequence, calls.communicator))
     same = (np.diff(calls.communicator[order]) == 0) & (np.diff(calls.sequence[order]) == 0)
     return not (np.diff(place[order])[same] != 0).any()

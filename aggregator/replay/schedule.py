@@ -72,7 +72,6 @@ class _Scheduler:
         )
 
     def _by_chain(self, kind: Source, first: Int64) -> list[list[int]]:
-        """Return the edges into each chain, ordered by target."""
         edges = self._graph.edges
         rows = np.flatnonzero(edges.target_type == kind)
         rows = rows[np.argsort(edges.target[rows], kind="stable")]
@@ -103,7 +102,6 @@ class _Scheduler:
         return fits
 
     def _cpu(self, position: int) -> bool:
-        """Compute a chain of the CPU up to a position."""
         chain = int(np.searchsorted(self._thread_first, position, side="right")) - 1
         state = self._state
         if position < state.cpu_next[chain]:
@@ -134,7 +132,6 @@ class _Scheduler:
             self._state.cpu_next[chain] = high
 
     def _work(self, row: int) -> bool:
-        """Compute a chain of a GPU up to a row."""
         chain = int(np.searchsorted(self._stream_first, row, side="right")) - 1
         state = self._state
         low = state.work_next[chain]

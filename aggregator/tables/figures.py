@@ -37,7 +37,6 @@ class Look:
 
 
 def _row(data: AggregationData, spec: ObjectSpec) -> dict[str, list[Any]]:
-    """Return an object as a table of one row."""
     return {name: [value] for name, value in data.read_object(spec).items() if name != "unknown"}
 
 

@@ -102,7 +102,6 @@ class NarrowTable:
         return " AND ".join(conditions), params
 
     def _found(self) -> str:
-        """Return the rows in which a text column contains the text searched for."""
         by_alias: dict[str, list[str]] = {}
         for column in self.columns.values():
             if column.is_searched:
@@ -113,7 +112,6 @@ class NarrowTable:
         return f"({' OR '.join(found) or '0'})"
 
     def _of_rows(self, alias: str, condition: str) -> str:
-        """Return a condition on a part as one on the rows that refer to it."""
         part = self._part(alias)
         if part is None:
             return f"({condition})"

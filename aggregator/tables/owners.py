@@ -65,7 +65,6 @@ def _owners(database: ProfileDatabase, aggr: int) -> Table:
 
 @cache
 def _statements() -> tuple[str, ...]:
-    """Return the table and the views as those of a connection."""
     table = re.search(r"CREATE TABLE owners \(.*?\) WITHOUT ROWID;", schema_sql(), re.DOTALL)
     views = (re.search(rf"CREATE VIEW {view} AS.*?;", views_sql(), re.DOTALL) for view in VIEWS)
     return tuple(

@@ -156,7 +156,6 @@ def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[
 
 
 def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> list[Record]:
-    """Return the rows of some row ids, in the order of these."""
     if not ids:
         return []
     row_id = table.spec.row_id

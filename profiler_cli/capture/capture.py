@@ -270,7 +270,6 @@ def _result(
 def _no_result(
     nsys: Nsys, options: Options, base: Path, written: set[Path], ending: Ending
 ) -> NsysFailedError:
-    """Make the error for a run of which Nsight Systems wrote neither export nor report."""
     stream = base.with_name(base.name + STREAM_SUFFIX)
     said = "\n".join(ending.last_lines)
     if stream in written:

@@ -145,7 +145,6 @@ def _import(
 def _import_elsewhere(
     wanted: ImportOptions, sources: Sequence[Path], options: Options, console: Console
 ) -> ImportResult:
-    """Import rank files by an executor."""
     from aggregator.jobs.executors import import_ranks_by, open_executor  # noqa: PLC0415 - rare
     from aggregator.ranks.pool import worker_count  # noqa: PLC0415
 

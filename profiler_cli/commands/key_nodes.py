@@ -50,7 +50,6 @@ def run_list(options: Options, console: Console) -> None:
 
 
 def _stored(database: Path) -> tuple[str, list[tuple[object, ...]]]:
-    """Return why the key node was chosen, and the candidates, from a database."""
     columns = "is_chosen, score, candidate_kind, instances, iterations, period, evenness, alike"
     query = f"SELECT {columns}, candidate_name FROM view_key_node_candidates ORDER BY candidate_id"  # noqa: S608
     reason = "SELECT value FROM view_profile_info WHERE key = 'key_node_reason'"

@@ -112,7 +112,6 @@ def _compared(paths: Sequence[Path], aggregation: int | None) -> RankReport:
 
 
 def _joined(paths: Sequence[Path], stack: ExitStack) -> Path:
-    """Return the profiles of all ranks as one database in a temporary folder."""
     from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415 - rare
 
     target = stack.enter_context(temporary_folder("dlprof-import")) / "dlprof_dldb.sqlite"
@@ -185,7 +184,6 @@ _COLUMNS: Final = {
 
 
 def _times_text(rows: list[dict[str, Any]], ranks: list[int]) -> list[str]:
-    """Return the mean times of the latest ranks, and where their full databases are."""
     heads = "".join(f"{name:>16}" for name in ("step", *_COLUMNS))
     lines = ["", f"mean of the steady steps, ms\n{'rank':>4}{heads}  host, full database"]
     by_rank = {row["rank"]: row for row in rows}

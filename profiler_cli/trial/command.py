@@ -241,7 +241,6 @@ def _predictions(options: argparse.Namespace) -> tuple[tuple[Prediction, ...], P
 
 
 def _by_advice(data: AggregationData, name: str) -> Prediction:
-    """Return what an advice of a profile promises."""
     rows = {str(row["advice"]): row for row in data.rows(ADVICE, {"status__in": "found"})}
     if name not in rows:
         hint = f"It has: {', '.join(rows)}." if rows else "It has none at all."

@@ -138,7 +138,6 @@ class Keeper:
             self.finish(job, {"end": "failed", "error": internal_error(type(error).__name__)})
 
     def _copy(self, job: Job) -> None:
-        """Copy what the tasks of a job report into its row."""
         report = dispatch.report_of(job)
         silent_s = self._listen(job.task_id, report)
         if report.status == "SUCCESS":
@@ -173,7 +172,6 @@ class Keeper:
             self._queue_again(job, job.attempts - (job.state == JobState.RUNNING))
 
     def _take_back(self, job: Job) -> None:
-        """Queue a job again whose worker was lost, or fail it."""
         worker = say("process {pid} on {host}", pid=job.worker_pid, host=job.worker_host)
         if job.cancel_requested:
             self.finish(job, {"end": "cancelled"})
@@ -277,7 +275,6 @@ def _write_progress(job: Job, report: Report) -> None:
 
 
 def _is_lost(job: Job, report: Report, silent_s: float) -> bool:
-    """Return whether the workers that run a job have all ended, or are silent."""
     workers = report.workers
     if not workers and job.state == JobState.RUNNING and not dispatch.is_shared(job):
         # The result backend lost its data; the worker, if it lives, reports again.

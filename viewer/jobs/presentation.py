@@ -62,7 +62,6 @@ def present(job: Job, jobs_before: int | None = None) -> dict[str, Any]:
 
 
 def _files(job: Job) -> list[dict[str, Any]]:
-    """Return the rank files of an import of several, with their states."""
     if len(job.sources) < 2:
         return []
     paths = [Path(source) for source in job.sources]

@@ -327,7 +327,6 @@ def _is_named(path: Path) -> bool:
 
 
 def _delete(folder: Path) -> list[str]:
-    """Delete a folder of the viewer with the rows of the profiles in it."""
     if folder.resolve().parent != _upload_dir().resolve():
         # The path comes from a row; only folders in the viewer's own storage are deleted.
         raise ViewerError(

@@ -230,7 +230,6 @@ def expert_stage(call: OpCall) -> Cost:
 
 
 def _is_routed(tensor: Argument, rows: Argument) -> bool:
-    """Whether a tensor has a row for each expert of each token, (T, k, ..)."""
     is_split = len(tensor.shape) == 3 and len(rows.shape) == 2
     return (
         is_split and tensor.shape[0] == rows.shape[0] and tensor.shape[1] <= _MOST_EXPERTS_PER_TOKEN

@@ -65,8 +65,6 @@ _OPERATIONS = {
 
 
 def _pointwise(operations: int, *, mask: bool = False) -> Formula:
-    """Operations per element of the output, which is a mask for comparisons."""
-
     def count(call: OpCall) -> Cost:
         tensors = call.tensors or ((1,),)
         output = broadcast(tensors)

@@ -191,7 +191,6 @@ def _long_iterations(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
 
 
 def _op_sums(data: RollupInput, rows: slice) -> dict[str, Int64]:
-    """Return the kernels and their time by op, of neighboring rows of kernels."""
     pair, duration = data.kernels.code[rows], data.kernels.duration_ns[rows]
     op, uses_tc = data.op_kernels.op[pair], data.op_kernels.uses_tc[pair]
     count = len(data.ops.op_ids)

@@ -132,7 +132,6 @@ def _mean(values: list[int]) -> float:
 
 
 def _device_times(data: RollupInput, rollup: Rollup, device: int) -> _DeviceTimes:
-    """Utilization, and time of computing, of moving, and of moving while nothing computed."""
     window = rollup.window
     edges = window.iterations.edges_ns
     computing, moving = data.collectives[device]

@@ -227,7 +227,6 @@ def _owner(candidates: list[_Candidate], key_node: str, *, is_default: bool) -> 
 def _instances(
     data: RollupInput, window: Window, owner_marks: tuple[str, Marks], loaders: Sequence[str]
 ) -> Iterator[tuple[int, Instances]]:
-    """Yield the instances of the owner, or of the key node, in each process."""
     ranges, key_node = data.ranges, window.key_node
     owner, marks = owner_marks
     for process, stops in zip(key_node.processes, key_node.stops_ns, strict=True):

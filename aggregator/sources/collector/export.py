@@ -331,7 +331,6 @@ def _sets(source: Records, process: int, start: int) -> Columns:
 
 
 def _device_of_context(source: Records) -> dict[int, int]:
-    """Return the device of each context, from the work in it."""
     found: dict[int, int] = {}
     for kind in kinds.WORK:
         rows = source.columns[kind]

@@ -147,7 +147,6 @@ def _with_stacks(columns: Ranges, is_module: Int32, names: list[str]) -> Ranges:
 def _stack_codes(
     nesting: Nesting, name: Int32, frames: Bool, used: Bool, names: list[str]
 ) -> Int32:
-    """Return the code of the name with the call stack at each used position."""
     has_line = np.array([bool(_FILE_AND_LINE.match(text)) for text in names], dtype=bool)
     frames = frames & has_line[name]
     stack = np.zeros(len(name), dtype=np.int32)

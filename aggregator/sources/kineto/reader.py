@@ -206,7 +206,6 @@ def _api_calls(table: Columns, lanes: Lanes) -> ApiCalls:
 
 
 def _strings(events: TraceEvents) -> tuple[tuple[str, ...], Int64]:
-    """Names of calls and work, and the code of the short name of each."""
     names = events.work_names
     texts = names.values()
     short = np.arange(len(texts))

@@ -243,7 +243,6 @@ class _Frames:
         return self._lists.text_of(self._handle(code))
 
     def _handle(self, code: int) -> int:
-        """Handle of a reference, also to an entry of this list."""
         if code not in _REFERENCES:
             raise _OtherError
         index = self._number(_REFERENCES[code])

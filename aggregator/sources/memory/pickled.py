@@ -258,7 +258,6 @@ class PickleReader(PickleBytes, Refusals):
             self._read_run(tuple(event))
 
     def _forget(self, index: int, handle: int) -> None:
-        """Replace an object of the memo by a handle."""
         before = self.memo[index]
         if before & 3 == OBJECT:
             self.objects[before >> 2] = None

@@ -143,7 +143,6 @@ def _no_activity(path: Path) -> NoGpuActivityError:
 
 
 def _check_tables(schema: Schema) -> None:
-    """Refuse an export without any CUDA activity, and one whose tables lack a needed column."""
     if not any(schema.has(table) for table in (names.API_CALLS, *_WORK_TABLES)):
         raise _no_activity(schema.path)
     work = {"start", "end", "correlationId"}

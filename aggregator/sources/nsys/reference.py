@@ -68,7 +68,6 @@ def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
 
 
 def _rows(schema: Schema) -> list[tuple[Any, ...]]:
-    """Return the times of all steps, with the process, rank, and what is known of each."""
     columns = schema.columns(names.STEP_TIMES)
     work = WORK if WORK in columns else "''"
     end = f'CAST("{END}" AS INTEGER)' if END in columns else "NULL"

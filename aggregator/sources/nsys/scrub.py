@@ -162,7 +162,6 @@ def _references(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 def _clear_settings(
     connection: sqlite3.Connection, tables: frozenset[str], *, keep_commands: bool
 ) -> int:
-    """Clear values of variables, and of command lines, in the tables of names and values."""
     count = 0
     for table in sorted(tables):
         columns = {row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')}
@@ -190,7 +189,6 @@ def _clear_free_texts(connection: sqlite3.Connection, *, keep_commands: bool) ->
 
 
 def _clear(connection: sqlite3.Connection, table: str, is_secret: Callable[[str], bool]) -> int:
-    """Clear the texts of a table, in whatever column, that are secret."""
     connection.create_function("is_secret", 1, is_secret)
     count = 0
     for row in connection.execute(f'PRAGMA table_info("{table}")').fetchall():

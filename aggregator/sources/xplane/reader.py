@@ -176,7 +176,6 @@ class _Assembly:
         )
 
     def _process(self) -> int:
-        """Number of the process, which each plane has."""
         found = [plane.own.get("process_id") for plane in self.gpus]
         return next((pid for pid in found if isinstance(pid, int) and pid > 0), _NO_PROCESS)
 
@@ -336,7 +335,6 @@ class _Assembly:
         )
 
     def _host_ranges(self, planes: list[Plane]) -> Ranges:
-        """Runs of modules, and the steps that the program marked."""
         runs: list[tuple[int, int, int, str]] = []
         steps: list[tuple[int, int, int, str]] = []
         for plane in planes:

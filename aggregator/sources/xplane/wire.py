@@ -84,7 +84,6 @@ def read_fields(data: Bytes, start: Int64, end: Int64) -> Fields:
 
 
 def _scan(data: Bytes, at: int, end: int) -> list[tuple[int, int, int, int, int]]:
-    """Number, type, value, start and end of the fields of one message."""
     view = data.data[:end]
     found = []
     try:

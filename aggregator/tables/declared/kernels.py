@@ -157,7 +157,6 @@ KERNELS = replace(
 
 
 def _merged(readable: str, time: str, least: str, most: str, view: str) -> tuple[Column, ...]:
-    """Columns of a kernel with the launches of all ops."""
     calls, total = "sum(t.calls)", f"sum(t.{time})"
     all_kernels = f"(SELECT sum({time}) FROM {view} WHERE {_IN_DOMAIN.replace('t.', '')})"  # noqa: S608
     share = f"100.0 * {total} / NULLIF({all_kernels}, 0)"

@@ -162,7 +162,6 @@ class EventDetails:
         return found
 
     def _related(self, kind: str, row: int, known: Facts) -> Iterator[RelatedEvent]:
-        """Yield the launching call or the launched work, and the partner of the other direction."""
         if kind == "work":
             yield from self._launching_call(known)
         if kind in {"calls", "waits"}:
@@ -194,7 +193,6 @@ class EventDetails:
                 yield RelatedEvent(relation="launched", **found)
 
     def _partners(self, op: int, instance: int) -> Iterator[RelatedEvent]:
-        """The same call of the forward op, or of the backward ones that were called as often."""
         forward = self._rows("SELECT forward FROM ops WHERE id = ?", op)[0][0]
         backward = self._rows("SELECT id FROM ops WHERE forward = ? LIMIT 10", op)
         others = [(forward, "forward")] if forward is not None else []

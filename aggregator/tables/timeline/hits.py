@@ -172,7 +172,6 @@ def _ops_in(data: AggregationData, group: str) -> frozenset[str]:
 
 
 def _kernels(data: AggregationData, condition: str, text: str) -> frozenset[str]:
-    """Full names of the kernels of which any name meets a condition."""
     names = ("readable_name", "name", "long_name")
     where = " OR ".join(condition.format(name=name) for name in names)
     sql = f"SELECT long_name FROM kernel_names WHERE {where}"  # noqa: S608

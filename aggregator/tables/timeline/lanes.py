@@ -84,7 +84,6 @@ class LaneReader:
         yield from self._lanes("key", "key", "", "Key node", marks)
 
     def _advice_lanes(self, marked: Sequence[Marked]) -> Iterator[EventLane]:
-        """For each piece of advice the work, or the iterations, that its evidence names."""
         work = self._work
         by_op = {op.op_id: row for row, op in self._ops.items()}
         for advice in marked:
@@ -120,7 +119,6 @@ class LaneReader:
 
     @cached_property
     def _streams(self) -> list[tuple[tuple[int, int, int], Int64]]:
-        """Process, device and stream, and the rows of their work."""
         work = self._work
         heads, codes = row_codes(work.process, work.device, work.stream)
         keys = zip(
@@ -159,7 +157,6 @@ class LaneReader:
 
     @cached_property
     def _call_labels(self) -> tuple[Int64, Bool]:
-        """Label of each call, and whether it waits for a GPU."""
         calls, names = self._calls, self._events.call_names()
         heads, codes = row_codes(calls.name, calls.op)
         texts = [(*names, "")[calls.name[head]] for head in heads.tolist()]

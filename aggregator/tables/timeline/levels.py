@@ -82,7 +82,6 @@ def _num_joined(items: Items, shift: int) -> int:
 
 
 def _runs(items: Items, bins: Int64, are_samples: bool) -> Items:  # noqa: FBT001
-    """Return the items of each bin as one."""
     if not len(items):
         return items
     heads = run_heads(bins)

@@ -87,7 +87,6 @@ Numbers = dict[tuple[str, bool, str | None], int]
 
 
 def _work(connection: sqlite3.Connection, found: ReplayedProfile, numbers: Numbers) -> Int64:
-    """Start, end, label and row of the work on the path."""
     graph = found.graph
     work = graph.data.work
     rows = np.unique(graph.work_row[found.path.work])
@@ -122,7 +121,6 @@ def _work(connection: sqlite3.Connection, found: ReplayedProfile, numbers: Numbe
 
 
 def _name(data: ReplayInput, names: list[str], row: int) -> str:
-    """Name of a row of the work, as the labels of the timeline have it."""
     kind = int(data.work.kind[row])
     if kind == WorkKind.KERNEL:
         return names[int(data.work.name[row])]
@@ -136,7 +134,6 @@ def _name(data: ReplayInput, names: list[str], row: int) -> str:
 
 
 def _calls(found: ReplayedProfile, numbers: Numbers) -> Int64:
-    """Start, end, label and row of the steps of the CPU on the path."""
     graph, calls = found.graph, found.graph.data.calls
     position = np.flatnonzero(found.path.steps)
     row, is_call = graph.call_row[position // 2], position % 2 == 1

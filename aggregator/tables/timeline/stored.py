@@ -106,7 +106,6 @@ class StoredLane:
         raise AssertionError("every lane has its events")
 
     def _between(self, parts: tuple[Part, ...], low_ns: int, high_ns: int) -> Items:
-        """Items of the parts that have any of some time."""
         wanted = [
             part
             for part in parts
@@ -248,7 +247,6 @@ def _counts(labels: Int64) -> Iterator[tuple[int, int]]:
 
 
 def _packed(items: Items) -> tuple[tuple[tuple[int, int], ...], bytes]:
-    """Widths and bases of the columns of items, and their bytes."""
     length = items.end_ns - items.start_ns
     columns = (
         np.diff(items.start_ns, prepend=items.start_ns[0]),

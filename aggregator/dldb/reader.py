@@ -8,7 +8,6 @@ import sqlite3
 import time
 from contextlib import closing, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 from aggregator.dldb.own_schema import has_long_names, holds_own_sql_only, state_of
@@ -86,12 +85,7 @@ class Dldb:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -78,7 +78,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="dlprof advise",
         description="Show what to change, how much time that could save and how certain it is.",
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "file",

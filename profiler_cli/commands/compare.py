@@ -71,7 +71,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="dlprof compare",
         description="Compare two runs: what each nanosecond of the step went to, and what changed.",
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "captures",

@@ -42,7 +42,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="dlprof doctor",
         description="Show what a capture lacks or contradicts, and which figures that touches.",
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "file", metavar="FILE", help="a DLProf database, or whatever --database takes"

@@ -157,7 +157,6 @@ def _parser() -> argparse.ArgumentParser:
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used, or "
         "the file cannot be written.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "file",

@@ -51,7 +51,6 @@ def _parser() -> argparse.ArgumentParser:
             "Captures are ordered by their date. Change points: E-divisive, with a permutation "
             "test for the step and its classes. Exit codes: 0 done; 2 usage; 4 no database."
         ),
-        allow_abbrev=False,
     )
     parser.add_argument(
         "folder",

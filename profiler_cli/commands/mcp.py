@@ -122,7 +122,6 @@ def _parser() -> argparse.ArgumentParser:
         "token. Nothing is changed. Needs pip install 'open-dlprof[mcp]'.",
         epilog="Exit codes: 0 done; 2 usage; 3 the package mcp is missing; 4 a profile and 5 a "
         "database cannot be used.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "files",

@@ -106,7 +106,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="dlprof memory",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the file cannot be used; 5 the database cannot.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="snapshot, export, trace or database"

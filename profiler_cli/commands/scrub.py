@@ -60,7 +60,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="dlprof scrub",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 it is no export; 5 the copy cannot be written.",
-        allow_abbrev=False,
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the export, which stays as it is")
     parser.add_argument(

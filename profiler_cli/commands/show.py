@@ -33,7 +33,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="dlprof show",
         description="Show what limits a step, how long it takes, where it goes, and what to do.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "file", metavar="FILE", help="a DLProf database, or whatever --database takes"

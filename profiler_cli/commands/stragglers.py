@@ -124,7 +124,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="dlprof stragglers",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "files",

@@ -100,7 +100,6 @@ def _parser() -> argparse.ArgumentParser:
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 3 the executor cannot be used; 4 a profile and 5 a "
         "database cannot be used, or a summary cannot be written.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "files",

@@ -107,7 +107,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="dlprof whatif",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add(

@@ -62,6 +62,9 @@ Exit codes:
 class SubcommandParser(argparse.ArgumentParser):
     """Parses the options of a subcommand; an error in them is a ``UsageError``."""
 
+    def __init__(self, **texts: Any) -> None:
+        super().__init__(allow_abbrev=False, **texts)
+
     def error(self, message: str) -> NoReturn:
         """Raise the error."""
         text = f"{message[:1].upper()}{message[1:]}."

@@ -124,7 +124,6 @@ def _parser() -> argparse.ArgumentParser:
             "them, and show it. The job goes on at its own speed afterwards."
         ),
         epilog="Exit codes: 0 done; 2 no such job, or it is busy; 3 nothing was recorded.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "job",

@@ -110,7 +110,6 @@ def _parser() -> argparse.ArgumentParser:
             "Each program is ended when its steps have been timed."
         ),
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--base", metavar="COMMAND", help="the program as it is: 'python train.py'")

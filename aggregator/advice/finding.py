@@ -63,8 +63,8 @@ MOST_CERTAIN: Final[Mapping[str, Certainty]] = {
     "tensor_core_fallback": Certainty.LIKELY,
     "tf32_off": Certainty.LIKELY,
     "unoverlapped_copies": Certainty.LIKELY,
-    # Missed by more than ten points of the step in the exam (benchmarks/PREDICTIONS.md): workers for a
-    # loader of few batches, compiling instead of a CUDA graph, a fused optimizer, padded sizes.
+    # Missed by more than ten points of the step in the exam (benchmarks/PREDICTIONS.md): workers
+    # for a loader of few batches, compiling instead of a CUDA graph, a fused optimizer, padding.
     "input_bound": Certainty.POSSIBLE,
     "launch_bound": Certainty.POSSIBLE,
     "unaligned_shapes": Certainty.POSSIBLE,

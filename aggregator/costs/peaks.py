@@ -1,8 +1,9 @@
 """Dense peak rates and memory bandwidth of GPUs by product name.
 
-From NVIDIA's data sheets and architecture white papers (listed in benchmarks/FLOPS.md): boost clock,
-dense (never with structured sparsity), Tensor Core rates with 32-bit accumulation, which is what
-PyTorch uses (on consumer GPUs half of the advertised rate). A rate that is not published is None.
+From NVIDIA's data sheets and architecture white papers (listed in benchmarks/FLOPS.md): boost
+clock, dense (never with structured sparsity), Tensor Core rates with 32-bit accumulation, which is
+what PyTorch uses (on consumer GPUs half of the advertised rate). A rate that is not published is
+None.
 """
 
 from __future__ import annotations

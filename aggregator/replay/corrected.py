@@ -1,10 +1,10 @@
 """The step without profiling: a replay without what markers and tracing cost on the CPU.
 
-How much an event costs relative to another kind is known from measurements (benchmarks/OVERHEAD.md); how
-much in this run follows from the steps that were timed without profiling: the costs are scaled
-until the replayed step is shorter by as much as the timed one was. Where that is not enough, the
-profiler slowed down the program's own work, too (its threads and buffers share cores and caches):
-the rest is taken evenly out of the CPU's time.
+How much an event costs relative to another kind is known from measurements
+(benchmarks/OVERHEAD.md); how much in this run follows from the steps that were timed without
+profiling: the costs are scaled until the replayed step is shorter by as much as the timed one was.
+Where that is not enough, the profiler slowed down the program's own work, too (its threads and
+buffers share cores and caches): the rest is taken evenly out of the CPU's time.
 """
 
 from __future__ import annotations

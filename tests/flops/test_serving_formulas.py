@@ -517,7 +517,7 @@ def test_operands_of_two_types_are_multiplied_in_the_wider_one() -> None:
 
 # --- other people's counts of the same traces
 
-#: By engine: the trace, and op class -> (our units, deviation in %), explained in benchmarks/FLOPS.md.
+#: By engine: the trace, and op class -> (our units, deviation in %); see benchmarks/FLOPS.md.
 REFERENCES = {
     "sglang_decode": (
         "inference__sglang_decode__sglang_Qwen3-8B_decode",

@@ -15,11 +15,11 @@ import numpy as np
 from aggregator.advice import late_ranks
 from aggregator.advice.facts import Facts, Gpu, JudgedOps, RankWait, WaitingCalls, WindowWork
 from aggregator.errors import ReplayError
-from aggregator.events.model import NO_ROW, UNKNOWN, WorkKind
+from aggregator.events.model import UNKNOWN, WorkKind
 from aggregator.events.steps import Between
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, Steps, read_bare_step, read_steps
-from aggregator.profile.arrays import Bool, distinct
+from aggregator.profile.arrays import NO_ROW, Bool, distinct
 from aggregator.profile.intervals import Flattened, flatten, union_of
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.rank_report import read_kernel_iterations, read_rank_gains

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aggregator.profile.arrays import distinct, ordered, sorting
+from aggregator.profile.arrays import NO_ROW, distinct, ordered, sorting
 
 if TYPE_CHECKING:
     from aggregator.profile.arrays import Bool, Int32, Int64, Integers
@@ -36,7 +36,7 @@ def link_forward(
     """
     has_number = seq >= 0
     nodes = np.flatnonzero(is_node & has_number)
-    result = np.full(len(nodes), -1, dtype=np.int64)
+    result = np.full(len(nodes), NO_ROW, dtype=np.int64)
     of_node = process[nodes]
     for number in distinct(of_node).tolist():
         own = of_node == number
@@ -52,7 +52,7 @@ def _by_number(rows: Int32, seq: Integers, start_ns: Int64) -> Int32:
 
 
 def _last_before(forward: Int32, nodes: Int64, seq: Integers, start_ns: Int64) -> Int64:
-    """The last of ``forward``, sorted by number and start, before each node; -1: none."""
+    """The last of ``forward``, sorted by number and start, before each node, or ``NO_ROW``."""
     number, start, time = seq[forward], start_ns[forward], start_ns[nodes]
     first = np.searchsorted(number, seq[nodes], side="left")
     low, high = first.copy(), np.searchsorted(number, seq[nodes], side="right")
@@ -63,7 +63,7 @@ def _last_before(forward: Int32, nodes: Int64, seq: Integers, start_ns: Int64) -
         low[searching[is_before]] = middle[is_before] + 1
         high[searching[~is_before]] = middle[~is_before]
         searching = searching[low[searching] < high[searching]]
-    result = np.full(len(nodes), -1, dtype=np.int64)
+    result = np.full(len(nodes), NO_ROW, dtype=np.int64)
     found = low > first
     result[found] = forward[low[found] - 1]
     return result

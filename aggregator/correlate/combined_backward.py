@@ -96,7 +96,7 @@ def pass_columns(profile: Profile, calls: Int64, number: Int64) -> dict[str, Int
 def adopt_by_time(
     profile: Profile, tree: RangeTree, domain: int, call_range: Int32, launches: Int32
 ) -> Int32:
-    """Range of each call (-1: none), completed for calls of the engine outside all ranges.
+    """Range of each call (or ``NO_ROW``), completed for calls of the engine outside all ranges.
 
     Such a call belongs to the innermost group that is open on the main thread of its process, the
     one with the longest groups. Processes with ops but no range of a backward node are left out:

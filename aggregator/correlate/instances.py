@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.profile.arrays import Int32, Int64, Integers, ordered
+from aggregator.profile.arrays import NO_ROW, Int32, Int64, Integers, ordered
 
 
 class Origin(IntEnum):
@@ -71,16 +71,16 @@ class Instances:
     # combined backward pass.
     label: Int32
     path: Int32  # Code into ``paths``.
-    range_name: Int32  # Code into ``Profile.range_names`` of the range that names it; -1: none.
-    marker: Int32  # Code into ``Profile.range_names`` of the dictionary marker around it; -1: none.
-    forward: Int32  # Row of the forward instance of a backward one; -1: none.
+    range_name: Int32  # Code into ``Profile.range_names`` of its range, or ``NO_ROW``.
+    marker: Int32  # The same of the dictionary marker around it, or ``NO_ROW``.
+    forward: Int32  # Row of the forward instance of a backward one, or ``NO_ROW``.
     start_ns: Int64  # First start. Unit: ns.
     end_ns: Int64  # Last end. Unit: ns.
     cpu_time_ns: Int64  # Sum of the lengths of its ranges; 0 for a group. Unit: ns.
     thread: Integers  # Row of ``Profile.threads`` of its first range.
-    shapes: Int32  # Code into ``Profile.shape_texts``; -1: none.
+    shapes: Int32  # Code into ``Profile.shape_texts``, or ``NO_ROW``.
     evidence: Integers  # ``Evidence`` values.
-    call_instance: Int32  # Instance of each API call of the profile; -1: none.
+    call_instance: Int32  # Instance of each API call of the profile, or ``NO_ROW``.
     busy_start_ns: Int64  # Start of each stretch of CPU time of all instances. Unit: ns.
     busy_end_ns: Int64  # Unit: ns.
     busy_process: Integers  # Process of each stretch.
@@ -114,7 +114,7 @@ class Instances:
 
 def blank_columns(count: int, origin: Origin) -> dict[str, Integers]:
     """Columns of instances without ranges, for ``Instances.extended``; the others are required."""
-    none = np.full(count, -1, dtype=np.int32)
+    none = np.full(count, NO_ROW, dtype=np.int32)
     return {
         "origin": np.full(count, origin, dtype=np.int8),
         "path": np.zeros(count, dtype=np.int32),

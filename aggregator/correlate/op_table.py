@@ -15,7 +15,7 @@ from aggregator.frameworks import Framework
 from aggregator.frameworks.inductor import CompiledKernel
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.frameworks.pytorch import BACKWARD_TYPE, is_tc_eligible
-from aggregator.profile.arrays import Bool, Int32, Int64, dense_codes, ordered, row_codes
+from aggregator.profile.arrays import NO_ROW, Bool, Int32, Int64, dense_codes, ordered, row_codes
 from aggregator.profile.profile import Profile
 
 FPROP, BPROP = "fprop", "bprop"
@@ -34,7 +34,7 @@ class Op:
     direction: str = ""  # ``fprop``, ``bprop``, ``recompute`` or empty.
     data_type: str = ""  # Element type; empty: not recorded.
     stack_trace: str = ""  # Call sites, innermost last; empty: not recorded.
-    forward: int = -1  # Row of the forward op of a backward one; -1: none.
+    forward: int = NO_ROW  # Row of the forward op of a backward one, or ``NO_ROW``.
     origin: Origin = Origin.FORWARD  # Kind of its instances.
     tc_eligible: bool = False  # Whether it can use Tensor Cores, by DLProf's rule.
     domain: int = 0  # Code into ``Profile.domain_names``; 0 holds the framework's ops.
@@ -109,7 +109,7 @@ def _forward_identity(
     Returns:
         The numbers, and the count of those (from 0 on) that are positions in the loop.
     """
-    identity = np.full(len(instances), -1, dtype=np.int64)
+    identity = np.full(len(instances), NO_ROW, dtype=np.int64)
     own = instances.origin != Origin.BACKWARD
     code = _codes(instances, process)
     ordered_ops = np.flatnonzero(own & np.isin(instances.origin, _NUMBERED))
@@ -143,7 +143,7 @@ def _complete_shapes(code: Int64, shapes: Int64) -> Int64:
         return shapes
     count = int(code.max()) + 1
     low = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
-    high = np.full(count, -1, dtype=np.int64)
+    high = np.full(count, NO_ROW, dtype=np.int64)
     np.minimum.at(low, code[known], shapes[known])
     np.maximum.at(high, code[known], shapes[known])
     of_code = np.where(low == high, high, -1)
@@ -283,12 +283,12 @@ class _Names:
         self._profile = profile
         self._meaning = meaning
         self._instances = instances
-        self._sample = np.full(num_ops, -1, dtype=np.int64)
+        self._sample = np.full(num_ops, NO_ROW, dtype=np.int64)
         by_time = ordered(instances.start_ns)[::-1]
         self._sample[op_of[by_time]] = by_time
         self._prefix = _rank_prefixes(profile, instances)
         self.origins = [Origin(int(v)) for v in instances.origin[self._sample]]
-        self.forward = np.full(num_ops, -1, dtype=np.int64)
+        self.forward = np.full(num_ops, NO_ROW, dtype=np.int64)
         backward = np.flatnonzero(instances.origin[self._sample] == Origin.BACKWARD)
         self.forward[backward] = op_of[instances.forward[self._sample[backward]]]
         self.evidence = np.zeros(num_ops, dtype=np.int64)

@@ -23,6 +23,7 @@ from aggregator.correlate.ranges import innermost
 from aggregator.frameworks.inductor import module_path
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile.arrays import (
+    NO_ROW,
     Bool,
     Int32,
     Int64,
@@ -41,7 +42,7 @@ from aggregator.system.resources import release_memory
 
 def _at(values: Int32, positions: Int32 | Int64) -> Int32:
     """Return the values at positions; -1 for position -1."""
-    result = np.full(len(positions), -1, dtype=np.int32)
+    result = np.full(len(positions), NO_ROW, dtype=np.int32)
     inside = positions >= 0
     result[inside] = values[positions[inside]]
     return result
@@ -56,7 +57,7 @@ class InstanceBuilder:
         self._tree = tree
         self._nested = nested_units(tree)
         self._own_times = OwnTimes(tree, *self._nested)
-        self._row_of_unit = np.full(len(tree.unit), -1, dtype=np.int32)
+        self._row_of_unit = np.full(len(tree.unit), NO_ROW, dtype=np.int32)
         self._columns: list[dict[str, Integers]] = []
         self._count = 0
         self._busy: list[tuple[Int64, Int64, Integers]] = []
@@ -64,9 +65,9 @@ class InstanceBuilder:
         self._process_of = narrowest(profile.thread_process)
 
     def build(self, call_range: Int32) -> Instances:
-        """Make the instances, from the position of each API call's innermost range; -1: none."""
+        """Make the instances, from each API call's innermost range, or ``NO_ROW``."""
         tree = self._tree
-        call_instance = np.full(len(call_range), -1, dtype=np.int32)
+        call_instance = np.full(len(call_range), NO_ROW, dtype=np.int32)
         self._add_forward_units()
         release_memory()
         self._add_wrappers()
@@ -108,7 +109,7 @@ class InstanceBuilder:
             "path": tree.path[units].astype(np.int32),
             "range_name": tree.name[units],
             "marker": np.where(has_marker, tree.name[around], -1).astype(np.int32),
-            "forward": np.full(len(units), -1, dtype=np.int32),
+            "forward": np.full(len(units), NO_ROW, dtype=np.int32),
             "start_ns": nesting.start_ns[units],
             "end_ns": nesting.end_ns[units],
             "cpu_time_ns": self._own_times.of(units),
@@ -193,7 +194,7 @@ class InstanceBuilder:
         columns = self._unit_columns(units, np.array(origins, dtype=np.int8)[place])
         columns["path"] = self._module_paths(self._outer_paths(units), tree.name[units])
         columns["evidence"] = np.full(len(units), Evidence.PROVENANCE, dtype=np.int8)
-        columns["marker"] = np.full(len(units), -1, dtype=np.int32)
+        columns["marker"] = np.full(len(units), NO_ROW, dtype=np.int32)
         columns["shapes"] = self._shapes_inside(units)
         self._row_of_unit[units] = self._append(columns)
         self._add_busy(units)
@@ -229,7 +230,7 @@ class InstanceBuilder:
         return np.where(begins, shapes, -1).astype(np.int32)
 
     def _forward_positions(self, units: Int64) -> Int64:
-        """Position of the forward range of each backward unit; -1: none."""
+        """Position of the forward range of each backward unit, or ``NO_ROW``."""
         tree, nesting = self._tree, self._tree.nesting
         in_backward = is_any(tree.unit_kind(), (RangeKind.WRAPPER, RangeKind.NODE))
         is_node = in_backward & (tree.kind == RangeKind.NODE)
@@ -240,7 +241,7 @@ class InstanceBuilder:
             ~in_backward,
             is_node,
         )
-        found = np.full(len(tree.unit), -1, dtype=np.int32)
+        found = np.full(len(tree.unit), NO_ROW, dtype=np.int32)
         # Reversed, so that the first node of a wrapper is kept.
         has = forward >= 0
         found[tree.unit[nodes[has]][::-1]] = forward[has][::-1]

@@ -39,8 +39,8 @@ class RangeTree:
     thread: Integers  # Thread of each range.
     process: Integers  # Process of each range.
     seq: Integers  # Sequence number of each range.
-    unit: Int32  # Position of the unit that each range belongs to; -1: none.
-    # Position of the innermost group around (or at) each range outside units; -1: none.
+    unit: Int32  # Position of the unit that each range belongs to, or ``NO_ROW``.
+    # Position of the innermost group around (or at) each range outside units, or ``NO_ROW``.
     group: Int32
     path: Integers  # Code into ``paths`` of the path inside each range.
     paths: tuple[str, ...]  # Group paths.
@@ -168,7 +168,7 @@ def _recomputed(nesting: Nesting, kind: Integers, seq: Integers, unit: Int32) ->
 
 
 def _owner(nesting: Nesting, owns: Bool) -> Int32:
-    """Position of the innermost of some ranges around each one; -1: none."""
+    """Position of the innermost of some ranges around each one, or ``NO_ROW``."""
     position = np.arange(len(owns), dtype=np.int32)
     own = nesting.inherit_innermost(np.where(owns, position, np.int32(-1)))
     return np.where(nesting.parent >= 0, own[nesting.parent], np.int32(-1))
@@ -183,7 +183,7 @@ def nested_units(tree: RangeTree) -> tuple[Int64, Integers]:
 
 
 def outermost_wrappers(tree: RangeTree, inner: Int64, around: Integers) -> Integers:
-    """The outermost wrapper at or around each unit that is inside another one; -1: none."""
+    """The outermost wrapper at or around each unit that is inside another one, or ``NO_ROW``."""
     every = np.union1d(inner, around)
     result = np.where(tree.kind[every] == RangeKind.WRAPPER, every, -1)
     row, row_around = np.searchsorted(every, inner), np.searchsorted(every, around)
@@ -307,7 +307,7 @@ def _joined_path(path: str, label: str, form: int) -> str:
 def adopt_calls(
     profile: Profile, tree: RangeTree, meaning: RangeMeaning, domain: int, call_range: Int32
 ) -> Int32:
-    """Return the position of each call's range (-1: none), completed for calls of helper threads.
+    """Return each call's range (or ``NO_ROW``), completed for calls of helper threads.
 
     This is for XLA's autotuner: the thread that compiles a program waits inside ``XlaCompile``
     while a pool of threads compiles candidates, fills buffers, runs the candidates and compares the

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int32, Int64, Integers, dense_codes, parts_of, run_heads
+from aggregator.profile.arrays import (
+    NO_ROW,
+    Bool,
+    Int32,
+    Int64,
+    Integers,
+    dense_codes,
+    parts_of,
+    run_heads,
+)
 from aggregator.profile.profile import Profile, Ranges
 from aggregator.system.resources import map_threads
 
@@ -23,7 +32,7 @@ class Nesting:
     lane_start: Int64  # First sorted position of each lane, plus the total as last element.
     start_ns: Int64  # Sorted starts. Unit: ns.
     end_ns: Int64  # Ends in the sorted order. Unit: ns.
-    parent: Int32  # Sorted position of the enclosing range; -1: none.
+    parent: Int32  # Sorted position of the enclosing range, or ``NO_ROW``.
     by_depth: tuple[Integers, ...]  # Sorted positions grouped by depth, outermost first.
 
     def __len__(self) -> int:
@@ -41,11 +50,11 @@ class Nesting:
         """Pass values down to nested ranges; the value of the outermost range is used.
 
         Args:
-            own: Value of each sorted position; -1: none.
+            own: Value of each sorted position, or ``NO_ROW``.
             keep_own: Positions whose own value takes precedence over an inherited one.
 
         Returns:
-            Value at each sorted position; -1: none.
+            Value at each sorted position, or ``NO_ROW``.
         """
         result = own.copy()
         for positions in self._from_above():
@@ -264,7 +273,7 @@ def _parents(
     If the last range at depth d - 1 before a range at depth d encloses it, d ranges are around it;
     d ranges are open when it starts, so it crosses none. Otherwise ranges of its lane cross.
     """
-    parent = np.full(len(start), -1, dtype=np.int32)
+    parent = np.full(len(start), NO_ROW, dtype=np.int32)
     crossed: list[Integers] = []
     for above, inner in pairwise(by_depth):
 
@@ -294,7 +303,7 @@ def _last_not_ending_earlier(end: Int64) -> Int64:
         below = np.append(latest[-1], _NEVER) if len(latest[-1]) % 2 else latest[-1]
         latest.append(np.maximum(below[::2], below[1::2]))
     block = np.arange(len(end))
-    found = np.full(len(end), -1, dtype=np.int64)
+    found = np.full(len(end), NO_ROW, dtype=np.int64)
     level_of = np.zeros(len(end), dtype=np.int64)
     rows = block.copy()
     for level, ends in enumerate(latest):
@@ -329,7 +338,7 @@ def _levels(parent: Int64) -> Int32:
 
 
 def _climb(candidate: Int32, start: Int64, stop: Int64, end: Int64, parent: Int32) -> Int32:
-    """The first range from each candidate upwards that covers ``[start, stop]``; -1: none."""
+    """The first range from each candidate upwards that covers ``[start, stop]``, or ``NO_ROW``."""
     result = candidate.copy()
     rows = np.flatnonzero((result >= 0) & (end[result] < stop))
     while len(rows):
@@ -355,7 +364,7 @@ def innermost(
     Returns:
         Sorted position of the range for each event; -1: outside every range.
     """
-    result = np.full(len(thread), -1, dtype=np.int32)
+    result = np.full(len(thread), NO_ROW, dtype=np.int32)
     for lane, (lane_thread, lane_domain) in enumerate(nesting.lanes.tolist()):
         if lane_domain != domain:
             continue

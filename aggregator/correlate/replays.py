@@ -24,7 +24,16 @@ from aggregator.correlate.instances import (
 )
 from aggregator.correlate.work import ReplayedWork
 from aggregator.frameworks.meaning import RangeMeaning
-from aggregator.profile.arrays import Bool, Int32, Int64, Integers, empty_i64, ordered, row_codes
+from aggregator.profile.arrays import (
+    NO_ROW,
+    Bool,
+    Int32,
+    Int64,
+    Integers,
+    empty_i64,
+    ordered,
+    row_codes,
+)
 from aggregator.profile.profile import Profile
 
 _UPDATES = ("GraphExecUpdate", "GraphExecKernelNodeSetParams", "GraphExecNodeSetParams")
@@ -70,13 +79,13 @@ def find_replays(profile: Profile, calls: Sequence[Int32], alike: Integers) -> R
         named, missing = Evidence.NODE, Evidence.NO_CAPTURE
     else:
         found = _by_order(profile, calls[0], replayed[0], alike)
-        found += [np.full(len(work), -1, dtype=np.int64) for work in works[1:]]
+        found += [np.full(len(work), NO_ROW, dtype=np.int64) for work in works[1:]]
         named, missing = Evidence.ORDER, Evidence.NO_CAPTURE
         if any(len(capture_calls(source)) for source in (profile, *profile.captures)):
             missing = Evidence.OTHER_CAPTURE
     updated_ns = _first_update_ns(profile)
     first_node = sum(len(source.api_calls) for source in (profile, *profile.captures))
-    annotations = profile.node_names.of_work or [np.full(len(work), -1) for work in works]
+    annotations = profile.node_names.of_work or [np.full(len(work), NO_ROW) for work in works]
     evidence = []
     for work, call, known, captured, annotation in zip(
         works, calls, replayed, found, annotations, strict=False
@@ -179,8 +188,8 @@ def add_replays(
 class _Pieces:
     """Kernels, copies and sets."""
 
-    launch: Int64  # Launching call; -1: none.
-    call: Int64  # Captured call; -1: none.
+    launch: Int64  # Launching call, or ``NO_ROW``.
+    call: Int64  # Captured call, or ``NO_ROW``.
     evidence: Integers  # ``Evidence`` values.
     start_ns: Int64  # Unit: ns.
 
@@ -231,7 +240,7 @@ def _executions(
     order = ordered(api.start_ns[launch[first]], launch[first], start_ns)
     rank = np.argsort(order)
     launch, source, evidence = (column[first][order] for column in (launch, source, evidence))
-    owner = np.full(len(pieces.launch), -1, dtype=np.int64)
+    owner = np.full(len(pieces.launch), NO_ROW, dtype=np.int64)
     owner[rows] = rank[inverse]
     launch, source, evidence, forward = _with_forward(
         columns, api.start_ns, (launch, source, evidence)
@@ -271,7 +280,7 @@ def _with_forward(
     known = (place >= 0) & (source[hit] == wanted)
     lacking = backward[~known]
     pair, number = row_codes(launch[lacking], wanted[~known])
-    forward = np.full(len(launch) + len(pair), -1, dtype=np.int64)
+    forward = np.full(len(launch) + len(pair), NO_ROW, dtype=np.int64)
     forward[backward[known]] = hit[known]
     forward[lacking] = len(launch) + number
     return (
@@ -301,7 +310,7 @@ def annotated_modules(
     columns["origin"] = np.repeat([Origin.FORWARD, Origin.BACKWARD], count).astype(np.int8)
     columns["label"] = np.array(2 * label, dtype=np.int32)
     columns["path"] = np.tile(np.arange(count, dtype=np.int32), 2)
-    columns["forward"] = np.append(np.full(count, -1), np.arange(count)).astype(np.int32)
+    columns["forward"] = np.append(np.full(count, NO_ROW), np.arange(count)).astype(np.int32)
     zeros = np.zeros(2 * count, dtype=np.int64)
     times = dict.fromkeys(("start_ns", "end_ns", "cpu_time_ns", "thread"), zeros)
     row_of = {name: row for row, name in enumerate(names)}
@@ -343,7 +352,7 @@ def _by_nodes(profile: Profile) -> list[Int64]:
     original[of_row[cloned]] = np.where(found >= 0, found, of_row[cloned])
     for _ in range(_MOST_CLONES):
         original = original[original]
-    of_node = np.full(key.shape[1], -1, dtype=np.int64)
+    of_node = np.full(key.shape[1], NO_ROW, dtype=np.int64)
     created = np.flatnonzero(~cloned & (call >= 0))[::-1]
     of_node[of_row[created]] = call[created]
     of_node = of_node[original]
@@ -367,17 +376,17 @@ class _Index:
 
 
 def _calls_at(profile: Profile, thread: Int32, time_ns: Int64) -> Int64:
-    """The outermost of the nested calls that run on a thread at a time; -1: none."""
+    """The outermost of the nested calls that run on a thread at a time, or ``NO_ROW``."""
     api = profile.api_calls
     order = ordered(api.thread, api.start_ns)
     threads, starts = api.thread[order].astype(np.int64), api.start_ns[order]
     bounds = np.searchsorted(threads, np.arange(len(profile.threads) + 1))
-    last = np.full(len(time_ns), -1, dtype=np.int64)
+    last = np.full(len(time_ns), NO_ROW, dtype=np.int64)
     for number in np.unique(thread).tolist():
         rows = np.flatnonzero(thread == number)
         low, high = int(bounds[number]), int(bounds[number + 1])
         last[rows] = low + np.searchsorted(starts[low:high], time_ns[rows], side="right") - 1
-    result = np.full(len(time_ns), -1, dtype=np.int64)
+    result = np.full(len(time_ns), NO_ROW, dtype=np.int64)
     for back in range(_NESTED_CALLS):
         position = last - back
         fits = (position >= 0) & (position >= bounds[thread])
@@ -393,7 +402,7 @@ def _calls_at(profile: Profile, thread: Int32, time_ns: Int64) -> Int64:
 def _by_order(profile: Profile, call: Int32, replayed: Integers, alike: Integers) -> list[Int64]:
     """The captured call of each kernel; ``_SEVERAL``: several captures run these kernels."""
     kernels = profile.kernels
-    result = np.full(len(kernels), -1, dtype=np.int64)
+    result = np.full(len(kernels), NO_ROW, dtype=np.int64)
     captures = _captured_sequences(profile)
     rows = np.flatnonzero(replayed & (call >= 0))
     if not captures or not len(rows):

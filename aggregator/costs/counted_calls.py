@@ -21,6 +21,7 @@ from aggregator.costs.formulas.serving import ATTENTION, EXPERTS
 from aggregator.costs.kernel_table import OF_INPUT, OF_WEIGHT, OTHER, KernelTable
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.profile.arrays import (
+    NO_ROW,
     Bool,
     Int64,
     Integers,
@@ -41,8 +42,8 @@ class _Pieces:
 
     kind: Integers  # ``KERNEL``, ``COPY``, ``SET`` or ``GRAPH``.
     instance: Integers  # Op instance.
-    position: Integers  # Innermost range of the call that describes it; -1: none.
-    launch: Integers  # Innermost range of the call that launches it; -1: none.
+    position: Integers  # Innermost range of the call that describes it, or ``NO_ROW``.
+    launch: Integers  # Innermost range of the call that launches it, or ``NO_ROW``.
     is_replayed: Bool  # Whether a CUDA graph replays it, and its captured call is known.
     duration_ns: Int64  # Unit: ns.
     detail: Integers  # Row of the kernel table; copy kind.
@@ -54,10 +55,10 @@ class CountedCalls:
     """One row per counted range (or per instance, for work in no counted range)."""
 
     instance: Integers  # Op instance.
-    position: Integers  # The counted range; -1: none.
-    name: Integers  # Code of its name; -1: none.
-    shapes: Integers  # Code into ``Profile.shape_texts``; -1: none.
-    types: Integers  # Row of the kernel table of its longest kernel of known types; -1: none.
+    position: Integers  # The counted range, or ``NO_ROW``.
+    name: Integers  # Code of its name, or ``NO_ROW``.
+    shapes: Integers  # Code into ``Profile.shape_texts``, or ``NO_ROW``.
+    types: Integers  # Row of the kernel table of its longest kernel of known types, or ``NO_ROW``.
     kind: Integers  # ``KERNEL``, ``COPY`` (copies only), ``SET`` (sets only) or ``GRAPH``.
     detail: Integers  # Copy kind of a ``COPY``.
     num_bytes: Int64  # Recorded bytes if it ran no kernel; -1: unknown. Unit: bytes.
@@ -90,7 +91,7 @@ def find_counted_calls(
     ``nested`` has the ranges of the profile and of its captures; None: no ranges.
     """
     pieces = _pieces(profile, nested, work, kernels)
-    counted: Integers = np.full(len(pieces.kind), -1, dtype=np.int64)
+    counted: Integers = np.full(len(pieces.kind), NO_ROW, dtype=np.int64)
     if nested is not None:
         counted = counted_ranges(profile, meaning, nested, pieces.position)
         counted = _or_marker(meaning, work.instances, nested, pieces, counted)
@@ -107,14 +108,14 @@ def _pieces(
     lengths = [len(part.instance) for part in parts]
     call = np.concatenate([part.described_by for part in parts])
     launch = np.concatenate([part.call for part in parts])
-    position: Integers = np.full(len(call), -1, dtype=np.int32)
+    position: Integers = np.full(len(call), NO_ROW, dtype=np.int32)
     launching: Integers = position
     if nested is not None and len(nested.of_call):
         position, launching = (
             np.where(rows >= 0, nested.of_call[np.maximum(rows, 0)], np.int32(-1))
             for rows in (call, launch)
         )
-    none = [np.full(length, -1, dtype=np.int64) for length in lengths]
+    none = [np.full(length, NO_ROW, dtype=np.int64) for length in lengths]
     return _Pieces(
         kind=np.repeat(np.arange(4, dtype=np.int8), lengths),
         instance=np.concatenate([part.instance for part in parts]),
@@ -249,8 +250,8 @@ def _keys(pieces: _Pieces, counted: Int64, moves: Bool) -> Int64:
 
 
 def _texts_of(nested: NestedRanges | None, position: Int64) -> tuple[Int64, Int64]:
-    """Codes of name and sizes of each range; -1: none."""
-    none = np.full(len(position), -1, dtype=np.int64)
+    """Codes of name and sizes of each range, or ``NO_ROW``."""
+    none = np.full(len(position), NO_ROW, dtype=np.int64)
     if nested is None or not len(nested.name):
         return none, none
     row, has = np.maximum(position, 0), position >= 0
@@ -314,6 +315,6 @@ def _elements(profile: Profile, shapes: Integers, rows: Int64) -> Int64:
         sum(elements(shape) for shape in sizes_of(profile.shape_texts[code]) if shape)
         for code in codes.tolist()
     ]
-    result = np.full(len(shapes), -1, dtype=np.int64)
+    result = np.full(len(shapes), NO_ROW, dtype=np.int64)
     result[rows] = np.array(sums, dtype=np.int64)[np.searchsorted(codes, shapes[rows])]
     return result

@@ -20,7 +20,16 @@ from aggregator.costs.formulas.registry import (
 from aggregator.costs.formulas.serving import kind_of
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.frameworks.serving import read_lengths
-from aggregator.profile.arrays import Bool, Int32, Int64, Integers, dense_codes, ordered, row_codes
+from aggregator.profile.arrays import (
+    NO_ROW,
+    Bool,
+    Int32,
+    Int64,
+    Integers,
+    dense_codes,
+    ordered,
+    row_codes,
+)
 from aggregator.profile.profile import Profile, Ranges
 from aggregator.system.untrusted_json import read_list, read_object
 
@@ -32,11 +41,11 @@ class NestedRanges:
     Those of a profile may be followed by those of the captures of its CUDA graphs.
     """
 
-    parent: Integers  # Position of the enclosing range; -1: none.
-    unit: Integers  # Position of the unit that each range belongs to; -1: none.
+    parent: Integers  # Position of the enclosing range, or ``NO_ROW``.
+    unit: Integers  # Position of the unit that each range belongs to, or ``NO_ROW``.
     name: Integers  # Code into ``Profile.range_names``.
-    shapes: Integers  # Code into ``Profile.shape_texts``; -1: none recorded.
-    of_call: Integers  # Position of the innermost range of each API call; -1: none.
+    shapes: Integers  # Code into ``Profile.shape_texts``, or ``NO_ROW``.
+    of_call: Integers  # Position of the innermost range of each API call, or ``NO_ROW``.
 
     @classmethod
     def of(cls, tree: RangeTree, ranges: Ranges, of_call: Int32) -> NestedRanges:
@@ -67,7 +76,7 @@ def counted_ranges(
     """The counted range around each innermost range; -1: no range with a formula."""
     names = _countable_names(profile, meaning)
     unique, inverse = dense_codes(position)
-    result = np.full(len(unique), -1, dtype=np.int64)
+    result = np.full(len(unique), NO_ROW, dtype=np.int64)
     fallback = result.copy()
     # Ranges around another one of their family of products, and that one.
     calling = [(result[:0], result[:0])]
@@ -172,13 +181,13 @@ def recorded_call(profile: Profile, label: str, name: int, shapes: int) -> OpCal
 
 
 def steps_around(profile: Profile, nested: NestedRanges | None, position: Integers) -> Integers:
-    """Code of the name of the range with lengths around each range; -1: none."""
+    """Code of the name of the range with lengths around each range, or ``NO_ROW``."""
     has = np.array([read_lengths(name) is not None for name in profile.range_names], dtype=bool)
-    result = np.full(len(position), -1, dtype=np.int64)
+    result = np.full(len(position), NO_ROW, dtype=np.int64)
     if nested is None or not has.any():
         return result
     unique, inverse = dense_codes(position)
-    found = np.full(len(unique), -1, dtype=np.int64)
+    found = np.full(len(unique), NO_ROW, dtype=np.int64)
     rows = np.flatnonzero(unique >= 0)
     current = unique[rows].astype(np.int64)
     while len(rows):

@@ -16,7 +16,7 @@ from aggregator.costs.counted_ranges import NestedRanges
 from aggregator.costs.kernel_table import kernel_table
 from aggregator.costs.units import CostUnit, InstanceCosts
 from aggregator.frameworks.meaning import RangeMeaning
-from aggregator.profile.arrays import Bool, Codes, Int32, Int64, ordered, row_codes
+from aggregator.profile.arrays import NO_ROW, Bool, Codes, Int32, Int64, ordered, row_codes
 from aggregator.profile.profile import Kernels, Profile
 
 _SAME_SIZES, _USUAL_SIZES = 0.9, 0.5
@@ -78,7 +78,7 @@ def _join(
     unit: Int64, units: tuple[CostUnit, ...], instance: Int64, num_instances: int
 ) -> InstanceCosts:
     """Instances with the same multiset of units share a cost."""
-    of_instance = np.full(num_instances, -1, dtype=np.int32)
+    of_instance = np.full(num_instances, NO_ROW, dtype=np.int32)
     if not len(unit):
         return InstanceCosts(of_instance=of_instance)
     order = ordered(instance, unit)
@@ -122,7 +122,7 @@ def complete_costs(
         costs: Costs of all executions.
         table: The ops, and the op of each execution.
         kernels: The kernels of the profile.
-        instance: Execution of each kernel; -1: none.
+        instance: Execution of each kernel, or ``NO_ROW``.
     """
     no_sizes = np.array([unit.reason == NO_SIZES for unit in costs.units], dtype=bool)
     if not no_sizes.any():
@@ -174,7 +174,7 @@ def _filled(cost: Int32, known: Bool, wanted: Bool, group: Int32, least: float) 
     order = np.lexsort((calls, pair_group))
     count = int(group.max(initial=-1)) + 1
     total = np.bincount(pair_group, weights=calls, minlength=count)
-    of_group = np.full(count, -1, dtype=np.int64)
+    of_group = np.full(count, NO_ROW, dtype=np.int64)
     usual = order[calls[order] >= least * total[pair_group[order]]]
     of_group[pair_group[usual]] = pair_cost[usual]  # the last, most common one remains
     take = wanted & (of_group[group] >= 0)

@@ -17,7 +17,7 @@ import numpy as np
 from aggregator.costs.formulas.call import MAX_COUNT, elements, sizes_of
 from aggregator.kernels.element_types import element_size, reduced_type
 from aggregator.kernels.traits import communication_kernels
-from aggregator.profile.arrays import Int32, Int64, Integers, distinct, empty_i64
+from aggregator.profile.arrays import NO_ROW, Int32, Int64, Integers, distinct, empty_i64
 from aggregator.profile.profile import Profile, Ranges
 from aggregator.system.untrusted_json import read_object
 
@@ -49,7 +49,7 @@ def find_messages(profile: Profile, calls: Int32) -> Messages:
 
     Args:
         profile: The profile.
-        calls: Row of the API call that launched each kernel; -1: none recorded.
+        calls: Row of the API call that launched each kernel, or ``NO_ROW``.
     """
     found = _of_ranges(profile, calls)
     recorded = profile.message_bytes
@@ -122,13 +122,13 @@ def _alone(profile: Profile, own: Ranges, ranges: Int64, calls: Int32) -> tuple[
 
 
 def _enclosing(profile: Profile, own: Ranges, ranges: Int64, calls: Integers) -> Int64:
-    """Position in ``ranges``, rows of ``own``, of the innermost one around each call; -1: none."""
+    """Position in ``ranges``, rows of ``own``, of the innermost one around each call, or ``NO_ROW``."""
     api = profile.api_calls
     key = own.thread[ranges].astype(np.int64) * _THREAD_SHIFT + own.start_ns[ranges]
     order = np.argsort(key, kind="stable")
     wanted = api.thread[calls].astype(np.int64) * _THREAD_SHIFT + api.start_ns[calls]
     position = np.searchsorted(key[order], wanted, side="right") - 1
-    result = np.full(len(calls), -1, dtype=np.int64)
+    result = np.full(len(calls), NO_ROW, dtype=np.int64)
     for _ in range(_MAX_DEPTH):
         open_rows = np.flatnonzero((result < 0) & (position >= 0))
         if not len(open_rows):

@@ -14,9 +14,8 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.profile.arrays import Bool, Int32, Int64, empty_i32
+from aggregator.profile.arrays import NO_ROW, Bool, Int32, Int64, empty_i32
 
-NO_ROW: Final = -1
 UNKNOWN: Final = -1
 """Stands for a number that was not recorded, or that this kind of event does not have."""
 

@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from aggregator.events.model import (
-    NO_ROW,
     UNKNOWN,
     Calls,
     Collectives,
@@ -27,7 +26,7 @@ from aggregator.events.model import (
     stacked,
 )
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
-from aggregator.profile.arrays import Int64, distinct
+from aggregator.profile.arrays import NO_ROW, Int64, distinct
 from aggregator.profile.limits import OF_WARNING, LimitCode
 from aggregator.profile.profile import LOST_RECORDS, MOVED_CLOCK
 from aggregator.system.untrusted_json import read_json

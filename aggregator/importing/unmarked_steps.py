@@ -350,7 +350,7 @@ def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, 
 
 
 _Pairs = dict[int, Int64]
-"""Positions of a step's events in another step, by thread; -1: none."""
+"""Positions of a step's events in another step, by thread, or ``NO_ROW``."""
 _Known = dict[tuple[object, object], _Pairs]
 """The same of pairs of steps that were compared: many steps differ in grids only."""
 

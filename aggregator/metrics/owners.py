@@ -30,8 +30,8 @@ class Ownership:
     lengths_ns: Int64  # Length of each iteration. Unit: ns.
     kind: Int64  # Class of each owner: a code into ``CLASSES``.
     reason: Int64  # A code into ``reasons``.
-    op: Int64  # Row of ops, from 0; -1: none.
-    group: Int64  # Row of range_names, from 0; -1: none.
+    op: Int64  # Row of ops, from 0, or ``NO_ROW``.
+    group: Int64  # Row of range_names, from 0, or ``NO_ROW``.
     reasons: tuple[str, ...]
     owned_ns: Int64  # Shape (iterations, owners). Unit: ns.
 

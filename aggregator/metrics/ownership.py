@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.events.model import NO_ROW, Columns, stacked
+from aggregator.events.model import Columns, stacked
 from aggregator.metrics.ownership_host import (
     Host,
     Timeline,
@@ -26,7 +26,7 @@ from aggregator.metrics.ownership_host import (
     cut_at,
     first_started,
 )
-from aggregator.profile.arrays import Bool, Int64, total_order
+from aggregator.profile.arrays import NO_ROW, Bool, Int64, total_order
 
 TENSOR_CORES, COMPUTE, COMMUNICATION, COPY, SET = 0, 1, 2, 3, 4
 HOST, LAUNCHING, LAUNCHED, TAIL, UNKNOWN = 5, 6, 7, 8, 9

@@ -9,7 +9,6 @@ import numpy as np
 
 from aggregator.events.model import (
     LOADER_TYPES,
-    NO_ROW,
     Calls,
     Work,
     WorkKind,
@@ -35,7 +34,7 @@ from aggregator.metrics.ownership_host import (
     HostEvents,
     is_blocking,
 )
-from aggregator.profile.arrays import Bool, Int64, distinct
+from aggregator.profile.arrays import NO_ROW, Bool, Int64, distinct
 
 _PAGEABLE: Final = 0
 _CLASS_OF_KIND: Final = np.array([COMPUTE, COPY, SET, COMPUTE], dtype=np.int64)

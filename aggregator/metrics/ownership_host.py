@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.events.model import NO_ROW, Columns, stacked
-from aggregator.profile.arrays import Bool, Int64, total_order
+from aggregator.events.model import Columns, stacked
+from aggregator.profile.arrays import NO_ROW, Bool, Int64, total_order
 
 _FIRST: Final = np.iinfo(np.int64).min
 _LAST: Final = np.iinfo(np.int64).max
@@ -121,7 +121,9 @@ def _has_ended(place: Int64, end: Int64, time: Int64) -> Bool:
 
 
 def _enclosing(start: Int64, end: Int64) -> Int64:
-    """For each interval the last one before it that covers its start; -1: none. In order of start.
+    """Return for each interval, in order of start, the last before it that covers its start.
+
+    ``NO_ROW`` where there is none.
 
     Every round jumps twice as far: from an interval that has ended to the one found for it, since
     what lies between had ended before that one started.

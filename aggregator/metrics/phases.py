@@ -54,7 +54,7 @@ class PhaseColumns:
 class IterationPhases:
     """The phase of each iteration."""
 
-    name: Int64  # Code into ``names``; -1: none.
+    name: Int64  # Code into ``names``, or ``NO_ROW``.
     names: tuple[str, ...]  # Names of phases, ``mixed`` among them.
     tokens: Int64  # Tokens of the phases that end in it; -1: unknown.
     sequences: Int64  # Sequences of the last of them, or of the phase around it; -1: unknown.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,8 @@ Integers: TypeAlias = npt.NDArray[Any]
 """Whole numbers of any width."""
 Value = TypeVar("Value")
 
-
+NO_ROW: Final = -1
+"""Stands for no row, position or code where a column refers to another table."""
 MAX_SPAN = 1 << 16
 """Ranges of values up to this are counted in a table, however few the rows are."""
 SPAN_PER_ROW = 4

@@ -45,7 +45,7 @@ class Ranges:
     name: Int32 = field(default_factory=empty_i32)
     # PyTorch's autograd sequence number; -1: none.
     seq: Integers = field(default_factory=empty_i64)
-    # Code into ``Profile.shape_texts``; -1: none recorded.
+    # Code into ``Profile.shape_texts``, or ``NO_ROW``.
     shapes: Int32 = field(default_factory=empty_i32)
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class DeviceWork:
     device: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.devices``.
     stream_id: Int64 = field(default_factory=empty_i64)  # CUDA stream number as recorded.
     process: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.process_ids``.
-    # Links the work to its API call; -1: none recorded.
+    # Links the work to its API call, or ``NO_ROW``.
     correlation_id: Int64 = field(default_factory=empty_i64)
 
     def __len__(self) -> int:
@@ -172,7 +172,8 @@ class GraphNodes:
     time_ns: Int64 = field(default_factory=empty_i64)  # Of the creation. Unit: ns.
     thread: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.threads``.
     node: Int64 = field(default_factory=empty_i64)  # Its id, unique in a process.
-    original: Int64 = field(default_factory=empty_i64)  # Node that it was cloned from; -1: none.
+    # Node that it was cloned from, or ``NO_ROW``.
+    original: Int64 = field(default_factory=empty_i64)
     # Node of each kernel, copy and set; -1: no graph launched it. Empty: not recorded.
     of_work: tuple[Int64, ...] = ()
 
@@ -186,7 +187,7 @@ class NodeNames:
 
     # Path of each module, ``layers.0.attention``, and whether it is its backward pass.
     modules: tuple[tuple[str, bool], ...] = ()
-    # Code into ``modules`` of each kernel, copy and set; -1: none. Empty: not recorded.
+    # Code into ``modules`` of each kernel, copy and set, or ``NO_ROW``. Empty: not recorded.
     of_work: tuple[Int32, ...] = ()
 
 

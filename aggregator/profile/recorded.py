@@ -32,7 +32,8 @@ class RecordedInstances:
     start_ns: Int64 = field(default_factory=empty_i64)  # Start on the CPU. Unit: ns.
     end_ns: Int64 = field(default_factory=empty_i64)  # End on the CPU. Unit: ns.
     thread: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.threads``.
-    shapes: Int32 = field(default_factory=empty_i32)  # Row of ``RecordedOps.shapes``; -1: none.
+    # Row of ``RecordedOps.shapes``, or ``NO_ROW``.
+    shapes: Int32 = field(default_factory=empty_i32)
 
     def __len__(self) -> int:
         return len(self.op)
@@ -45,7 +46,7 @@ class Owners:
     op: Int32 = field(default_factory=empty_i32)  # Row of ``RecordedOps.ops``.
     # Number of the op's execution, from 0, as DLProf numbered them.
     number: Int64 = field(default_factory=empty_i64)
-    # Row of ``Profile.api_calls`` that made the event; -1: none recorded.
+    # Row of ``Profile.api_calls`` that made the event, or ``NO_ROW``.
     call: Int32 = field(default_factory=empty_i32)
 
 

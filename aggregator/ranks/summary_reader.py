@@ -76,7 +76,7 @@ class RankSummary:
     kernels: tuple[int, ...]  # Number of kernels and start of the first.
     rows: StepRows
     collectives: CollectiveKernels  # Ranks by their place; kernels are numbered from 0.
-    iteration: Int64  # Iteration of each collective; -1: none.
+    iteration: Int64  # Iteration of each collective, or ``NO_ROW``.
     times: CallTimes
     clock: Clock = UNKNOWN_CLOCK
     new_ranks: tuple[int, ...] = ()  # Number in the job of each of its ranks.

@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 
 from aggregator.events.model import (
-    NO_ROW,
     UNKNOWN,
     Calls,
     OpCalls,
@@ -20,7 +19,7 @@ from aggregator.events.model import (
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, read_steps
 from aggregator.kernels.names import LAYOUT_CONVERSION
-from aggregator.profile.arrays import Float64, Int64
+from aggregator.profile.arrays import NO_ROW, Float64, Int64
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.inputs import BlockingStreams, LinkedWaits, LinkedWork, Loading, ReplayInput
 from aggregator.replay.steps import no_work

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.events.model import NO_ROW
 from aggregator.metrics.ownership_host import by_priority, first_started
+from aggregator.profile.arrays import NO_ROW
 
 END = 20
 INTERVALS = st.lists(st.tuples(st.integers(0, END), st.integers(0, 6)), max_size=6)

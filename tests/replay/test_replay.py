@@ -420,4 +420,4 @@ def test_a_database_without_aggregations_is_named_as_such(
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("DELETE FROM aggregations")
     assert main([command, str(database)]) == 5
-    assert "has no aggregation.\n" in capsys.readouterr().err
+    assert "has no aggregation. [DATABASE_ERROR]\n" in capsys.readouterr().err

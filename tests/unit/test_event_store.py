@@ -17,7 +17,7 @@ import pytest
 from aggregator.dldb import column_blobs, event_reader
 from aggregator.dldb.event_reader import KeptTables, stored_events
 from aggregator.dldb.writer import Table
-from aggregator.events.model import NO_ROW, Calls, Work, WorkKind, find_calls, launching_calls
+from aggregator.events.model import Calls, Work, WorkKind, find_calls, launching_calls
 from aggregator.events.store import EventStore
 from aggregator.importing.imported import ImportedProfile
 from aggregator.metrics.owners import Ownership, Span, read_all_ownership
@@ -25,7 +25,7 @@ from aggregator.metrics.ownership_columns import read_host
 from aggregator.metrics.ownership_host import FIRST_CALL
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate, import_profile
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import NO_ROW, Int64
 from aggregator.system.progress import NullProgress
 from tests.builders import Trace, analyze
 

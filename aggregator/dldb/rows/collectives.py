@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 
 from aggregator.dldb.writer import Table, insert_rows
-from aggregator.events.model import NO_ROW, Work
+from aggregator.events.model import Work
 from aggregator.events.store import EventStore
 from aggregator.metrics.collectives import (
     UNALIGNED,
@@ -16,7 +16,7 @@ from aggregator.metrics.collectives import (
     collective_kind,
     match,
 )
-from aggregator.profile.arrays import Int64, before_known
+from aggregator.profile.arrays import NO_ROW, Int64, before_known
 
 
 def write_collectives(connection: sqlite3.Connection, found: CollectiveKernels) -> None:

@@ -9,11 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.events.model import NO_ROW
 from aggregator.events.store import EventStore
 from aggregator.metrics.memory.analysis import Recording
 from aggregator.metrics.memory.replay import NEVER
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import NO_ROW, Int64
 
 _PID: Final = re.compile(r"_memory_(\d+)\.pickle$")
 _HALF_US: Final = 500

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from aggregator.correlate.ranges import nest
+from aggregator.profile.arrays import NO_ROW
 from aggregator.profile.profile import Ranges
 from aggregator.sources.kineto.names import MODULE_PREFIX, module_range
 
@@ -61,7 +62,7 @@ def build_ranges(
 
 
 def _joined(ops: Columns, python: Columns, thread_of_lane: Int32) -> Ranges:
-    nothing = np.full(len(python["start"]), -1, dtype=np.int32)
+    nothing = np.full(len(python["start"]), NO_ROW, dtype=np.int32)
 
     def joined(name: str) -> Int64:
         return np.concatenate([ops[name], python[name]])
@@ -103,7 +104,7 @@ def _recorded_stacks(events: TraceEvents, names: list[str]) -> Int32 | None:
     texts = events.stacks.values()
     if not any(texts):
         return None
-    codes = np.full(len(texts), -1, dtype=np.int32)
+    codes = np.full(len(texts), NO_ROW, dtype=np.int32)
     for row, text in enumerate(texts):
         if text:
             # Kineto writes the innermost call first.
@@ -118,7 +119,7 @@ def _with_recorded_stacks(columns: Ranges, code: Int32) -> Ranges:
     around = columns.selected(rows)
     around.name = code[rows]
     around.seq = np.full(len(rows), -1, dtype=np.int64)
-    around.shapes = np.full(len(rows), -1, dtype=np.int32)
+    around.shapes = np.full(len(rows), NO_ROW, dtype=np.int32)
     return around.joined(columns)
 
 
@@ -160,7 +161,7 @@ def _stack_codes(
         unique, inverse = np.unique(key, return_inverse=True)
         stack[positions[own]] = (inverse.ravel() + len(chains)).astype(np.int32)
         chains += [divmod(value, len(names)) for value in unique.tolist()]
-    code_of = np.full(len(chains), -1, dtype=np.int32)
+    code_of = np.full(len(chains), NO_ROW, dtype=np.int32)
     texts = list(names)
     for chain in np.unique(stack[used]).tolist():
         code_of[chain] = len(names)
@@ -208,7 +209,7 @@ def _join_recreated(nesting: Nesting, is_module: Bool, name: Int32, names: list[
 def _calls_around(
     nesting: Nesting, is_module: Bool, rows: Int64, own: Int64
 ) -> tuple[Int64, Int64]:
-    """Position of the module around each module call (-1: none), and a number for its call."""
+    """Position of the module around each module call (or ``NO_ROW``), and a number for its call."""
     position = np.arange(len(is_module), dtype=np.int32)
     innermost = nesting.inherit_innermost(np.where(is_module, position, np.int32(-1)))
     outside = nesting.parent[rows]

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.profile.arrays import Bytes, Codes, Int64, empty_i64
+from aggregator.profile.arrays import NO_ROW, Bytes, Codes, Int64, empty_i64
 from aggregator.sources.xplane.wire import FIXED64, MESSAGE, VARINT, Fields, read_fields
 
 # Numbers of fields.
@@ -35,7 +35,7 @@ class Stats:
     number: Int64  # A whole number; 0: it is none.
     start: Int64  # First byte of its text; 0: it is no text.
     end: Int64  # End of its text.
-    reference: Int64  # Id of the metadata whose name is its text; -1: none.
+    reference: Int64  # Id of the metadata whose name is its text, or ``NO_ROW``.
 
 
 _STAT_COLUMNS: Final = ("name", "number", "start", "end", "reference")
@@ -64,7 +64,7 @@ class Plane:
 
     def selected(self, rows: Int64) -> Plane:
         """The plane with some of its events."""
-        new_row = np.full(len(self), -1, dtype=np.int64)
+        new_row = np.full(len(self), NO_ROW, dtype=np.int64)
         new_row[rows] = np.arange(len(rows))
         stats = self.stats
         if stats is not None:
@@ -88,8 +88,8 @@ class Plane:
         return result
 
     def texts(self, name: str) -> tuple[Int64, tuple[str, ...]]:
-        """Code of a text of each event (-1: none), and the distinct texts."""
-        result = np.full(len(self), -1, dtype=np.int64)
+        """Code of a text of each event (or ``NO_ROW``), and the distinct texts."""
+        result = np.full(len(self), NO_ROW, dtype=np.int64)
         rows = self._rows(name)
         codes: Codes[str] = Codes()
         if self.stats is None or not len(rows):
@@ -156,7 +156,7 @@ def _plane(data: Bytes, start: int, end: int) -> Plane:
     timed = np.ones(number, dtype=bool)
     timed[of_events.of(_OCCURRENCES, VARINT).row] = False
     kept = np.flatnonzero(timed)
-    new_row = np.full(number, -1, dtype=np.int64)
+    new_row = np.full(number, NO_ROW, dtype=np.int64)
     new_row[kept] = np.arange(len(kept))
     stat_names = _metadata(data, fields, _STAT_METADATA)
     own = fields.of(_PLANE_STATS, MESSAGE)

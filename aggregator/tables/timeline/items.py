@@ -41,7 +41,7 @@ class Label:
     """What an event is."""
 
     name: str
-    category: int  # ``Category``; -1: none.
+    category: int  # ``Category``, or ``NO_ROW``.
     op_id: str | None
     op_type: str = ""  # Of that op.
     op_name: str = ""  # Path of that op.

@@ -127,12 +127,12 @@ class StoredTimeline:
 
     @cached_property
     def category_of_label(self) -> Int64:
-        """``Category`` by label; -1: none."""
+        """``Category`` by label, or ``NO_ROW``."""
         return np.array([label.category for label in self.labels], dtype=np.int64)
 
     @cached_property
     def ops(self) -> tuple[tuple[tuple[str, str], ...], Int64]:
-        """Id and path of the distinct ops, and which of them each label has; -1: none."""
+        """Id and path of the distinct ops, and which of them each label has, or ``NO_ROW``."""
         known: dict[tuple[str, str], int] = {}
         codes = [
             -1

@@ -122,7 +122,7 @@ def _alone(profile: Profile, own: Ranges, ranges: Int64, calls: Int32) -> tuple[
 
 
 def _enclosing(profile: Profile, own: Ranges, ranges: Int64, calls: Integers) -> Int64:
-    """Position in ``ranges``, rows of ``own``, of the innermost one around each call, or ``NO_ROW``."""
+    """Return for each call the innermost range around it, by position, or ``NO_ROW``."""
     api = profile.api_calls
     key = own.thread[ranges].astype(np.int64) * _THREAD_SHIFT + own.start_ns[ranges]
     order = np.argsort(key, kind="stable")

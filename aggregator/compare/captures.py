@@ -53,6 +53,7 @@ class CaptureData:
     # unknown, and for steps: a step ends only when its kernels have ended.
     launched_ns: int | None = None
     ranks: tuple[RankTimes, ...] = ()  # Of a job of several ranks; empty: one, or unknown.
+    asked: tuple[int, int] | None = None  # First and last iteration as the user named them.
     is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 
 
@@ -120,6 +121,7 @@ def read_capture(
         launched_ns=_launched_ns(kernels) if iterations is None and steps is None else None,
         started_ns=_started_ns(str(meta.get("session_start_utc_ns", ""))),
         ranks=read_rank_times(store, number, ownership.numbers),
+        asked=iterations,
         is_storable=iterations is None and not is_stored,
     )
 

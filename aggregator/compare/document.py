@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
 from aggregator.compare import result
 from aggregator.compare.exact import UNIT_NS, decimal, rounded, rounded_pairs
+from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES
 from aggregator.system.replies import doc
 
 Times = list[tuple[int, int]]
+_BUSY: Final = CLASSES[:BUSY_CLASSES]
 
 
 class CompareCapture(Struct, kw_only=True):
@@ -93,7 +95,7 @@ class NumberedCompareRow(CompareRow, kw_only=True):
 
 
 class CompareOp(Struct, kw_only=True):
-    """What one op owns of all classes, or what no op owns of one."""
+    """The GPU time of one op, what the GPU waits for its work, or what no op owns of a class."""
 
     row: Annotated[int, doc("0: the largest difference.")]
     path: Annotated[str, doc("As that of the rows.")]
@@ -101,6 +103,7 @@ class CompareOp(Struct, kw_only=True):
     op: str
     op_type: str
     direction: str
+    is_gpu_time: Annotated[bool, doc("False: the GPU does not work in this time.")]
     base_ns: float
     new_ns: float
     difference_ns: float
@@ -142,6 +145,10 @@ class _Compared(Struct, kw_only=True):
     covers_runs: Annotated[bool, doc("Whether the interval covers changes from run to run.")]
     verdict: Annotated[str, doc("faster, slower, same or cannot tell.")]
     headline: str
+    samples: Annotated[
+        list[int] | None, doc("Samples of a step of base and new; null: the same, or unknown.")
+    ]
+    are_other_programs: Annotated[bool, doc("Whether hardly an op is on both sides.")]
     notes: list[str]
     classes: list[CompareClass]
     causes: list[CompareCause]
@@ -186,6 +193,8 @@ def describe_fully(comparison: result.Comparison) -> Comparison:
         covers_runs=comparison.judgement.covers_runs,
         verdict=str(comparison.judgement.verdict),
         headline=str(comparison.headline),
+        samples=None if comparison.samples is None else list(comparison.samples),
+        are_other_programs=comparison.are_other_programs,
         notes=[str(note) for note in comparison.notes],
         classes=_classes(comparison.classes, rows, times),
         causes=_causes(comparison.causes),
@@ -216,10 +225,14 @@ def numbered_rows(comparison: result.Comparison) -> list[NumberedCompareRow]:
 
 
 def ops_of(rows: Sequence[NumberedCompareRow]) -> list[CompareOp]:
-    """Join the rows of each op, the largest difference first; what no op owns stays as it is."""
+    """Join the rows of each op, the largest difference first; what no op owns stays as it is.
+
+    Time in which the GPU waits for its work has a row of its own: the other is its GPU time.
+    """
     groups: dict[tuple[str | int, ...], list[NumberedCompareRow]] = {}
     for row in rows:
-        key = (row.path, row.module, row.op, row.op_type, row.direction)
+        is_gpu_time = row.class_ in _BUSY
+        key = (row.path, row.module, row.op, row.op_type, row.direction, is_gpu_time)
         groups.setdefault(key if row.op else (*key, row.row), []).append(row)
     ops = [
         CompareOp(
@@ -229,6 +242,7 @@ def ops_of(rows: Sequence[NumberedCompareRow]) -> list[CompareOp]:
             op=parts[0].op,
             op_type=parts[0].op_type,
             direction=parts[0].direction,
+            is_gpu_time=parts[0].class_ in _BUSY,
             base_ns=sum(float(part.base_ns) for part in parts),
             new_ns=sum(float(part.new_ns) for part in parts),
             difference_ns=sum(float(part.difference_ns) for part in parts),

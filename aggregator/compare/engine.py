@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.headline import headline
-from aggregator.compare.limits import limits, without_loop
+from aggregator.compare.limits import are_other_programs, limits, without_loop
 from aggregator.compare.matching import Op, Target, Targets, match_ops
 from aggregator.compare.ranks import slow_rank
 from aggregator.compare.result import (
@@ -102,6 +102,8 @@ def compare(
         setup=differences(base, new),
         headline="",
         notes=limits(base, new, rows),
+        samples=batch_sizes(base, new),
+        are_other_programs=are_other_programs(base, new, rows),
     )
     slow = slow_rank(
         [data.ranks for data in base],
@@ -109,8 +111,7 @@ def compare(
         float(comparison.base.step_ns),
         float(comparison.difference_ns),
     )
-    samples = batch_sizes(base, new)
-    return headline(comparison, uncut, slow=slow, batch=samples, is_one_capture=is_one_capture)
+    return headline(comparison, uncut, slow=slow, is_one_capture=is_one_capture)
 
 
 def _all_ops(captures: Sequence[CaptureData]) -> list[Op]:

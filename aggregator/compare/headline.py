@@ -32,7 +32,6 @@ def headline(
     without_loop: Sequence[str] = (),
     *,
     slow: Text | None = None,
-    batch: tuple[int, int] | None = None,
     is_one_capture: bool = False,
 ) -> Comparison:
     """The comparison with its first line.
@@ -41,19 +40,23 @@ def headline(
         comparison: What was found.
         without_loop: Captures that have no steps whose length could be compared.
         slow: Sentence on the rank that makes the new side slower; None: there is none.
-        batch: Samples of a step of both sides; None: the same, or unknown.
         is_one_capture: Both sides are parts of the same run.
     """
+    sentences: list[str]
     if without_loop:
-        sentences: list[str] = [_shares(comparison, without_loop)]
+        sentences = [_shares(comparison, without_loop)]
+    elif comparison.are_other_programs:
+        sentences = [_other_programs(comparison)]
     else:
-        sentences = [_unprofiled(comparison)] if comparison.is_unprofiled else []
+        # Parts of a run have the same step without profiling: that of the run.
+        is_known = comparison.is_unprofiled and not is_one_capture
+        sentences = [_unprofiled(comparison)] if is_known else []
         sentences += [
             text
             for text in (
                 _start_up(comparison) if is_one_capture else None,
+                _per_sample(comparison),
                 _step(comparison),
-                None if batch is None else _per_sample(comparison, *batch),
                 slow,
                 _changes(comparison, slow),
                 None if slow is not None else _module(comparison),
@@ -128,8 +131,21 @@ def _faster_or_slower(difference_ns: Fraction) -> Text:
     return say("faster") if difference_ns < 0 else say("slower")
 
 
-def _per_sample(comparison: Comparison, base_count: int, new_count: int) -> Text:
+def _other_programs(comparison: Comparison) -> Text:
+    """Two steps that no change of one program led to."""
+    return say(
+        "Two programs: hardly an op is on both sides, so a step of {base} ms and one of {new} ms, "
+        "as profiled, are no change of one step.",
+        base=_ms(comparison.base.step_ns),
+        new=_ms(comparison.new.step_ns),
+    )
+
+
+def _per_sample(comparison: Comparison) -> Text | None:
     """What a step takes for each sample, where a step has other numbers of them."""
+    if comparison.samples is None:
+        return None
+    base_count, new_count = comparison.samples
     base, new = comparison.base.step_ns / base_count, comparison.new.step_ns / new_count
     change = float(new / base - 1) * 100 if base else 0.0
     return say(

@@ -35,6 +35,7 @@ def limits(
         *_ahead((*base, *new)),
         _of_captures(base, new),
         *_unprofiled(base, new),
+        *_left_out((*base, *new)),
         _ops(rows),
         _key_nodes(base, new),
         _domains(base, new),
@@ -114,8 +115,35 @@ def _unprofiled(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> list
     return notes
 
 
-def _ops(rows: Sequence[Row]) -> Text | None:
-    """How much of the time belongs to ops that both sides have, where that is little."""
+def _left_out(captures: Sequence[CaptureData]) -> list[Text]:
+    """Which iterations that were named are not compared."""
+    return [
+        say(
+            "Of '{name}' the iterations {first} to {last} are compared: the others have no whole "
+            "steps.",
+            name=data.capture.name,
+            first=data.capture.first,
+            last=data.capture.last,
+        )
+        for data in captures
+        if data.asked not in (None, (data.capture.first, data.capture.last))
+    ]
+
+
+def are_other_programs(
+    base: Sequence[CaptureData], new: Sequence[CaptureData], rows: Sequence[Row]
+) -> bool:
+    """Whether hardly an op is on both sides, and neither mode nor compilation explains that."""
+    ways = [
+        {(data.mode, data.facts.get("torch_compile") == "true") for data in side}
+        for side in (base, new)
+    ]
+    has_ops = all(any(op.name for op in data.ops) for data in (*base, *new))
+    return has_ops and ways[0] == ways[1] and common_share(rows) < _LEAST_COMMON
+
+
+def common_share(rows: Sequence[Row]) -> Fraction:
+    """Return the share of the time of ops that belongs to ops of both sides."""
     total, common = Fraction(), Fraction()
     for row in rows:
         if not row.op and row.match is not Match.MODULE:
@@ -123,17 +151,23 @@ def _ops(rows: Sequence[Row]) -> Text | None:
         total += row.base_ns + row.new_ns
         if row.op and row.match in (Match.SAME, Match.ALIGNED):
             common += row.base_ns + row.new_ns
-    if not common:
+    return common / total if total else Fraction()
+
+
+def _ops(rows: Sequence[Row]) -> Text | None:
+    """How much of the time belongs to ops that both sides have, where that is little."""
+    share = common_share(rows)
+    if not share:
         return say(
             "The sides have no op in common: they may be other models, or compiled on one side; "
             "classes, causes and modules in common can be compared."
         )
-    if common >= _LEAST_COMMON * total:
+    if share >= _LEAST_COMMON:
         return None
     return say(
         "At most {share} % of the time of ops is in ops that both sides have: they may be other "
         "models, or compiled on one side; classes, causes and modules in common can be compared.",
-        share=f"{ceil(common / total * 1000) / 10:.1f}",
+        share=f"{ceil(share * 1000) / 10:.1f}",
     )
 
 

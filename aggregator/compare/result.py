@@ -184,6 +184,9 @@ class Comparison:
     setup: tuple[Setting, ...]  # What else differs, most important first.
     headline: str  # What changed and what explains it, in one sentence.
     notes: tuple[str, ...] = ()  # What limits the comparison, each in one sentence.
+    # Samples of a step of both sides; None: the same, or unknown.
+    samples: tuple[int, int] | None = None
+    are_other_programs: bool = False  # Whether hardly an op is on both sides.
 
     @property
     def is_unprofiled(self) -> bool:

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ComparisonSummary } from "../src/api/types";
-import { icicleBoxes, moduleTree, waterfallBars } from "../src/views/compare/model";
+import { typeset } from "../src/lib/text";
+import { icicleBoxes, moduleTree, stepChange, waterfallBars } from "../src/views/compare/model";
 
 describe("a comparison's pictures", () => {
   it("end the waterfall exactly at the new step", () => {
@@ -32,5 +33,34 @@ describe("a comparison's pictures", () => {
     const boxes = icicleBoxes(root, 8, 0);
     expect(boxes[0]?.width).toBe(1);
     expect(boxes.filter((box) => box.depth === 1).reduce((sum, box) => sum + box.width, 0)).toBe(1);
+  });
+});
+
+describe("the change of the step", () => {
+  const found = (more: object) =>
+    ({
+      ...{ base: { step_ns: "400" }, new: { step_ns: "600" }, difference_ns: "200" },
+      ...{ interval_ns: [100, 300], verdict: "cannot tell", covers_runs: false, samples: null },
+      ...more,
+    }) as unknown as ComparisonSummary;
+
+  it("is not confirmed where only runs could explain it", () => {
+    const change = stepChange(found({}));
+    expect([change.base, change.next, change.verdict]).toEqual([400, 600, "not confirmed"]);
+    expect(stepChange(found({ interval_ns: [-1, 300] })).verdict).toBe("cannot tell");
+    expect(stepChange(found({ verdict: "slower", covers_runs: true })).verdict).toBe("slower");
+  });
+
+  it("is that of a sample where the batch sizes differ", () => {
+    const change = stepChange(found({ samples: [4, 12], covers_runs: true, verdict: "slower" }));
+    expect([change.base, change.next]).toEqual([100, 50]);
+    expect(change.verdict).toBe("faster");
+    expect(change.interval?.[0]).toBeCloseTo(500 / 12 - 100);
+  });
+
+  it("is told with real arrows and minus signs", () => {
+    expect(typeset("base -> new: -1.5 ms (-2 %), no-op 4-5")).toBe(
+      "base → new: −1.5 ms (−2 %), no-op 4-5",
+    );
   });
 });

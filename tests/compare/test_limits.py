@@ -88,6 +88,30 @@ def test_note_says_that_hardly_an_op_is_in_common(capture: CaptureData) -> None:
     assert note.endswith("classes, causes and modules in common can be compared.")
 
 
+def test_other_programs_have_no_change_of_the_step(capture: CaptureData) -> None:
+    found = against(capture, ops=renamed(capture))
+    assert found.are_other_programs
+    assert found.headline.startswith("Two programs: hardly an op is on both sides")
+    assert "%" not in found.headline
+    compiled = {**capture.facts, "torch_compile": "true"}
+    assert not against(capture, ops=renamed(capture), facts=compiled).are_other_programs
+    assert not against(capture, ops=renamed(capture), mode="simple").are_other_programs
+    assert not against(capture).are_other_programs
+
+
+def test_note_says_which_named_iterations_are_compared(capture: CaptureData) -> None:
+    first, last = capture.capture.first, capture.capture.last
+    assert not against(capture, asked=(first, last)).notes
+    [note] = against(capture, asked=(first, last + 1)).notes
+    assert note.startswith(f"Of 'a.sqlite' the iterations {first} to {last} are compared")
+
+
+def test_parts_of_a_run_have_no_change_of_the_step_without_profiling(capture: CaptureData) -> None:
+    known = replace(capture, capture=replace(capture.capture, unprofiled_ns=48_568_000))
+    assert compare([known], [known]).headline.startswith("The step without profiling: 48.568")
+    assert "without profiling" not in compare([known], [known], is_one_capture=True).headline
+
+
 def test_note_says_that_the_key_nodes_differ(capture: CaptureData) -> None:
     other = replace(capture.capture, key_node="my step")
     [note] = against(capture, capture=other).notes

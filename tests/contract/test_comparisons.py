@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES
 from tests.contract.client import API, ApiClient, Served
 from tests.contract.test_errors import assert_error
 from viewer.api import comparisons
@@ -65,6 +66,32 @@ def test_rows_come_page_by_page_in_any_order_and_filtered(api: ApiClient, ours: 
     assert times == sorted((float(row["new_ns"]) for row in chosen), reverse=True)[: len(times)]
     for bad, code in (({"nope": 1}, "UNKNOWN_FILTER"), ({"ordering": "nope"}, "UNKNOWN_ORDERING")):
         assert_error(api.get("/api/v1/compare/rows/", **sides, **bad), 400, code)
+
+
+def test_time_of_an_op_is_its_gpu_time_and_waiting_has_a_row_of_its_own(
+    api: ApiClient, ours: Served
+) -> None:
+    sides = compare(api, ours)
+    ops = api.get("/api/v1/compare/ops/", **sides, page_size=200).json["results"]
+    assert {op["is_gpu_time"] for op in ops} == {True, False}
+    for op in ops:
+        assert {part["class"] in CLASSES[:BUSY_CLASSES] for part in op["parts"]} == {
+            op["is_gpu_time"]
+        }
+    profile, _, aggregation = sides["new"].partition("@")
+    address = f"/api/v1/profiles/{profile}/aggregations/{aggregation}/ops/"
+    known = api.get(address, page_size=100).json["results"]
+    count = api.get("/api/v1/compare/summary/", **sides).json["new"]["iterations"]
+    gpu_time = {(op["op_name"], op["direction"]): op["gpu_time_ns"] for op in known}
+    checked = 0
+    for op in ops:
+        name = (f"{op['module']}{op['op']}", op["direction"])
+        if op["is_gpu_time"] and name in gpu_time:
+            checked += 1
+            assert op["shown_new_us"] == pytest.approx(
+                gpu_time[name] / count / 1000, rel=0.02, abs=1
+            )
+    assert checked
 
 
 def test_modules_have_the_sums_of_their_rows(api: ApiClient, ours: Served) -> None:

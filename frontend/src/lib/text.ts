@@ -35,6 +35,11 @@ export function stackFrames(trace: string): string[] {
     .filter((line) => line !== "");
 }
 
+/** A sentence with arrows and minus signs in place of what a terminal shows. */
+export function typeset(text: string): string {
+  return text.replaceAll("->", "→").replace(/(^|[\s(])-(?=\d)/g, "$1−");
+}
+
 export interface TextPart {
   readonly text: string;
   readonly href: string | null;

@@ -5,13 +5,14 @@ import { apiUrl } from "../../api/client";
 import type { CompareModules, ComparisonSummary } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
+import { typeset } from "../../lib/text";
 import { durationText, formatFixed } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, ErrorNote, Skeleton } from "../../ui/states";
-import { ns } from "./model";
+import { type StepChange, stepChange } from "./model";
 import { changeText, Icicle, Waterfall } from "./Pictures";
 import { RowsTable, verdictText } from "./Rows";
 import { Sides } from "./Sides";
@@ -146,45 +147,49 @@ function Scrolled(props: { label: string; children: JSX.Element }): JSX.Element 
   );
 }
 
-/** A verdict that only runs among themselves could change is not "cannot tell". */
-function badgeOf({ verdict, interval_ns: interval, covers_runs }: ComparisonSummary): string {
-  const isApart = interval !== null && !(Number(interval[0]) <= 0 && Number(interval[1]) >= 0);
-  return verdict === "cannot tell" && isApart && !covers_runs
-    ? t("not confirmed")
-    : verdictText(verdict);
-}
-
 function Headline({ found }: { found: ComparisonSummary }): JSX.Element {
-  const base = ns(found.base.step_ns);
-  const share = base > 0 ? (100 * ns(found.difference_ns)) / base : null;
   return (
     <div class="compare-headline">
-      <div class="compare-result">
-        <span class={`compare-share is-${found.verdict.replace(" ", "-")}`}>
-          {share === null ? "–" : `${share < 0 ? "−" : "+"}${formatFixed(Math.abs(share), 1)} %`}
-        </span>
-        <span class={`compare-badge is-${found.verdict.replace(" ", "-")}`}>{badgeOf(found)}</span>
-        <span class="compare-steps">
-          {durationText(base)} → {durationText(ns(found.new.step_ns))}
-        </span>
-      </div>
-      <IntervalBar found={found} />
-      <p class="compare-words">{found.headline}</p>
+      {!found.are_other_programs && <Change change={stepChange(found)} />}
+      <p class="compare-words">{typeset(found.headline)}</p>
       {found.notes.map((note) => (
-        <p key={note}>{note}</p>
+        <p key={note}>{typeset(note)}</p>
       ))}
       <Setup found={found} />
     </div>
   );
 }
 
+function Change({ change }: { change: StepChange }): JSX.Element {
+  const { base, next, verdict, isPerSample } = change;
+  const share = base > 0 ? 100 * (next / base - 1) : null;
+  const tone = `is-${verdict.replace(" ", "-")}`;
+  const steps = { base: durationText(base), next: durationText(next) };
+  return (
+    <>
+      <div class="compare-result">
+        <span class={`compare-share ${tone}`}>
+          {share === null ? "–" : `${share < 0 ? "−" : "+"}${formatFixed(Math.abs(share), 1)} %`}
+        </span>
+        <span class={`compare-badge ${tone}`}>{verdictText(verdict)}</span>
+        <span class="compare-steps">
+          {isPerSample
+            ? t("{base} → {next} per sample", steps)
+            : t("{base} → {next} per step", steps)}
+        </span>
+      </div>
+      <IntervalBar change={change} />
+    </>
+  );
+}
+
 /** The difference as a mark and its interval as a bar, around no change. */
-function IntervalBar({ found }: { found: ComparisonSummary }): JSX.Element {
-  const [low, high] = found.interval_ns ?? [];
-  if (low === undefined || high === undefined) {
+function IntervalBar({ change }: { change: StepChange }): JSX.Element {
+  if (change.interval === null) {
     return <p class="muted">{t("Too few iterations for an interval.")}</p>;
   }
-  const at = ns(found.difference_ns);
+  const [low, high] = change.interval;
+  const at = change.next - change.base;
   const reach = Math.max(Math.abs(low), Math.abs(high), Math.abs(at), 1) * 1.1;
   const place = (value: number) => 50 + (50 * value) / reach;
   return (

@@ -6,6 +6,7 @@ import type { ListPage } from "../../api/lists";
 import type { CompareOp, ComparisonSummary, NumberedCompareRow, RowSamples } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
+import { shortNames } from "../../lib/names";
 import { formatTimeIn } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { Pager } from "../../table/Pager";
@@ -21,6 +22,11 @@ const ROWS: Pick<TableSpec<CompareOp>, "id" | "defaults"> = {
   defaults: { sort: "row", pageSize: 25 },
 };
 
+/** Room of the names, as in the style sheet, and width of a letter. */
+const NAME_PX = 420;
+const NAME_SHARE = 0.4;
+const LETTER_PX = 7.9;
+
 interface Sides {
   readonly base: string;
   readonly new: string;
@@ -31,6 +37,7 @@ const VERDICTS = {
   slower: t("slower"),
   same: t("same"),
   "cannot tell": t("cannot tell"),
+  "not confirmed": t("not confirmed"),
 } as const;
 
 export function verdictText(verdict: string, within_pct: number | null = null): string {
@@ -63,12 +70,19 @@ export function RowsTable(props: {
   if (page.data === null) return <Skeleton lines={8} />;
   const whole = verdict === null && module === null;
   const largest = Math.max(...page.data.results.map(reachOf), 1);
+  const width = Math.min(NAME_PX, window.innerWidth * NAME_SHARE);
+  const names = shortNames(page.data.results.map(nameOf), Math.floor(width / LETTER_PX));
   return (
     <div class={`compare-rows ${page.isStale ? "is-stale" : ""}`}>
       <table>
         <thead>
           <tr>
-            <th scope="col">{t("Op")}</th>
+            <th
+              scope="col"
+              title={t("GPU time of the op; waiting for its work and launching have their own row")}
+            >
+              {t("Op")}
+            </th>
             <th scope="col">{t("By class")}</th>
             <th scope="col" class="is-number">
               {t("Base (ms/step)")}
@@ -87,6 +101,7 @@ export function RowsTable(props: {
             <Line
               key={row.row}
               row={row}
+              short={names.text(nameOf(row))}
               largest={largest}
               isOpen={row.row === props.chosen}
               params={params}
@@ -172,23 +187,32 @@ function Deltas({ op, largest }: { op: CompareOp; largest: number }): JSX.Elemen
 
 interface LineProps {
   readonly row: CompareOp;
+  readonly short: string;
   readonly largest: number;
   readonly isOpen: boolean;
   readonly params: Sides;
 }
 
-function Line({ row, largest, isOpen, params }: LineProps): JSX.Element {
+/** The op; of time that none owns what it is. */
+function nameOf({ module, op, parts: [first] }: CompareOp): string {
+  return `${module}${op}` || first?.reason || first?.class || "–";
+}
+
+function Line({ row, short, largest, isOpen, params }: LineProps): JSX.Element {
   const number = row.row;
   const [first] = row.parts;
-  const name = `${row.module}${row.op}` || first?.reason || first?.class || "–";
   const toggle = () => navigate({ row: isOpen ? null : String(number) }, { replace: true });
   return (
     <>
       <tr class={isOpen ? "is-open" : ""}>
         <th scope="row">
           <button type="button" class="compare-open" aria-expanded={isOpen} onClick={toggle}>
-            <Name name={row.direction === "" ? name : `${name} (${row.direction})`} />
-          </button>
+            <Name name={nameOf(row)} short={short} />
+          </button>{" "}
+          <span class="muted">
+            {row.direction}
+            {row.op !== "" && !row.is_gpu_time && ` · ${t("waiting and launching")}`}
+          </span>
         </th>
         <td>
           <Deltas op={row} largest={largest} />

@@ -7,6 +7,36 @@ export function ns(value: unknown): number {
   return Number(value);
 }
 
+export interface StepChange {
+  /** The step of both sides, of other batch sizes for each sample. Unit: ns. */
+  readonly base: number;
+  readonly next: number;
+  /** 95 % interval of the difference; null: unknown. Unit: ns. */
+  readonly interval: readonly [low: number, high: number] | null;
+  readonly isPerSample: boolean;
+  /** "not confirmed": only runs among themselves could change it. */
+  readonly verdict: string;
+}
+
+/** How the step changed, for each sample where the sides have other numbers of them. */
+export function stepChange(found: ComparisonSummary): StepChange {
+  const [before = 1, after = 1] = found.samples ?? [];
+  const whole = ns(found.base.step_ns);
+  const base = whole / before;
+  const [low, high] = (found.interval_ns ?? []).map((bound) => (whole + bound) / after - base);
+  const interval = low === undefined || high === undefined ? null : ([low, high] as const);
+  const isApart = interval !== null && (interval[0] > 0 || interval[1] < 0);
+  const isPerSample = found.samples !== null;
+  const own =
+    isApart && found.covers_runs ? (interval[0] > 0 ? "slower" : "faster") : "cannot tell";
+  const verdict = isPerSample ? own : found.verdict;
+  const isConfirmed = verdict !== "cannot tell" || !isApart || found.covers_runs;
+  return {
+    ...{ base, next: ns(found.new.step_ns) / after, interval, isPerSample },
+    verdict: isConfirmed ? verdict : "not confirmed",
+  };
+}
+
 export interface Bar {
   readonly name: string;
   readonly start: number;

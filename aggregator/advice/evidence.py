@@ -102,9 +102,10 @@ def ops_link(facts: Facts, rows: Bool) -> Link | None:
     if not len(op):
         return None
     total = np.bincount(op, weights=work.duration_ns[rows].astype(np.float64) + 1.0)
-    order = np.argsort(-total, kind="stable")[:MAX_LINKED_OPS]
-    ids = [facts.ops.op_ids[row] for row in order.tolist() if total[row] > 0]
-    return Link(View.OPS, {"ops.f.op_id__in": ",".join(ids)})
+    order = np.argsort(-total, kind="stable")[: np.count_nonzero(total)].tolist()
+    ids = [facts.ops.op_ids[row] for row in order[:MAX_LINKED_OPS]]
+    all_ops = len(order) if len(order) > len(ids) else None
+    return Link(View.OPS, {"ops.f.op_id__in": ",".join(ids)}, all_ops)
 
 
 def quoted(text: str) -> str:

@@ -115,6 +115,7 @@ class Link:
 
     view: View
     params: dict[str, str]
+    total: int | None = None  # How many rows it is about, of which it shows some; None: all.
 
 
 @dataclass(frozen=True)

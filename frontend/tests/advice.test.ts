@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { AdviceRow } from "../src/api/types";
-import { gainOf, readDrillDown, readEvidence, readLink } from "../src/views/dashboard/advice";
+import {
+  gainOf,
+  marksOf,
+  readDrillDown,
+  readEvidence,
+  readLink,
+} from "../src/views/dashboard/advice";
 import { evidenceCount, evidenceTime } from "../src/views/dashboard/FindingPicture";
 
 function row(values: Partial<AdviceRow>): AdviceRow {
@@ -56,6 +62,21 @@ describe("links of advice", () => {
     const link = { view: "ops", params: { "ops.f.op_id__in": "A,B", page: 3 } };
     expect(readLink(link)).toEqual({ view: "ops", patch: { "ops.f.op_id__in": "A,B" } });
     expect(readDrillDown(row({ drill_down: JSON.stringify(link) }))?.view).toBe("ops");
+    expect(readLink({ ...link, total: 69 })?.total).toBe(69);
+  });
+
+  it("lead to the work on the timeline that the evidence names first", () => {
+    const items = (...named: object[]) => readEvidence(row({ evidence: JSON.stringify(named) }));
+    const setting = { kind: "setting", name: "pin_memory=True" };
+    const op = {
+      kind: "op",
+      name: "ITEM_1 /item",
+      link: { view: "ops", params: { op: "ITEM_1" } },
+    };
+    expect(marksOf(items(setting))).toBeNull();
+    expect(marksOf(items(setting, op))).toEqual({ op: "ITEM_1" });
+    expect(marksOf(items({ kind: "kernel", name: "gemm" }, op))).toEqual({ kernel: "gemm" });
+    expect(marksOf(items({ kind: "iteration", name: "14" }))).toEqual({ iteration: "14" });
   });
 
   it("lead nowhere else, whatever a database says", () => {

@@ -332,7 +332,10 @@ def _evidence(item: dict[str, Any]) -> str:
         "" if time_ns is None else f"  {time_ns / (steps if of_time else 1) / 1e6:.3f} ms{of_time}"
     )
     often = "" if count is None else f"  {round(count / (steps or 1), 2):g}x{unit}"
-    return f"   - {item['kind']} {_shortened(item['name'])}{time}{often}"
+    name = item["name"]
+    if item["kind"] in ("op", "before"):  # The path that people know, without the op's number.
+        name = name.partition(" ")[2] or name
+    return f"   - {item['kind']} {_shortened(name)}{time}{often}"
 
 
 def _shortened(name: str) -> str:

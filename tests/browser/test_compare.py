@@ -103,10 +103,12 @@ def test_changes_that_were_tried_are_listed_with_their_predictions(
     page.goto(start_viewer(database).address(view="history"))
     row = page.get_by_role("row", name=re.compile("channels-last"))
     expect(row).to_contain_text("layout_conversions (likely)")
-    expect(row).to_contain_text("-15.0 %")
-    expect(row).to_contain_text("+16.0 %")
-    expect(row).to_contain_text("+14.5 % to +17.5 %")
-    expect(row).to_contain_text("slower")
+    expect(row).to_contain_text("15.0 % faster")
+    expect(row).to_contain_text("16.0 % slower")
+    expect(row).to_contain_text("14.5 to 17.5 % slower")
+    expect(row).to_contain_text("2026-05-01")
+    expect(row).to_contain_text("python train.py → python train.py --channels-last")
+    expect(row).to_contain_text("5 + 5")
     expect(page.get_by_text("Lines of trials.jsonl that cannot be read: 1")).to_be_visible()
     assert page.locator("html").get_attribute("data-theme") == theme
     assert find_violations(page) == []

@@ -14,6 +14,7 @@ import pytest
 from aggregator.options import ImportOptions, Mode
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
+from profiler_cli.commands.advise import _evidence
 from profiler_cli.dlprof import main
 from profiler_cli.options.declared import Options
 
@@ -102,6 +103,15 @@ def test_a_profile_without_steps_gets_no_clean_bill(
     text = " ".join(capsys.readouterr().out.split())
     assert "(possible): No matrix product runs in FP16 or BF16" in text
     assert "Idle time was not judged: no repeating step was found" in text
+
+
+def test_evidence_names_ops_by_their_paths() -> None:
+    item = {"kind": "op", "name": "ITEM_1 /item", "time_ns": 12_000_000, "count": 4, "steps": 4}
+    assert _evidence(item) == "   - op /item  3.000 ms a step  1x a step"
+    before = item | {"kind": "before", "name": "TO_1 /a to", "count": None, "steps": None}
+    assert _evidence(before) == "   - before /a to  12.000 ms"
+    kernel = item | {"kind": "kernel", "name": "void f()"}
+    assert _evidence(kernel).startswith("   - kernel void f()  3")
 
 
 def test_json_holds_evidence_and_queries(

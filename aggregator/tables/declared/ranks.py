@@ -31,10 +31,16 @@ RANKS = TableSpec(
         ),
         summed(
             "waiting_ns?",
-            "Time in collectives before the last rank arrived; null: unknown.",
+            "Time in collectives before the last rank arrived, hidden by computing or not; null: "
+            "unknown.",
+            title="Waiting, hidden or not",
             when_null=_UNMATCHED,
         ),
-        real("waiting_pct?", "Waiting as a share of the aggregated time.", when_null=_UNMATCHED),
+        real(
+            "waiting_pct?",
+            "Waiting, hidden by computing or not, as a share of the aggregated time.",
+            when_null=_UNMATCHED,
+        ),
         number("times_last", "Collectives in which the other ranks waited for this one."),
         summed(
             "kept_waiting_ns?",

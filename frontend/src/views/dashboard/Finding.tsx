@@ -2,15 +2,26 @@
 
 import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
+import { isReport } from "../../api/source";
 import type { AdviceRow, PerformanceSummary } from "../../api/types";
 import { t } from "../../i18n";
 import { kernelCommand, timingCommand } from "../../lib/commands";
 import { useScale } from "../../lib/perStep";
+import { formatInt } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
+import { selectedInTimeline } from "../../table/timelineLink";
 import { CopyCommand } from "../../ui/CopyCommand";
+import { PageAnchor } from "../../ui/PageLink";
 import { CopyButton } from "../../ui/states";
 import { findView } from "../registry";
-import { type AdviceLink, type EvidenceItem, gainOf, readDrillDown, readEvidence } from "./advice";
+import {
+  type AdviceLink,
+  type EvidenceItem,
+  gainOf,
+  marksOf,
+  readDrillDown,
+  readEvidence,
+} from "./advice";
 import { evidenceCount, evidenceTime, FindingPicture } from "./FindingPicture";
 import { ViewLink } from "./ViewLink";
 
@@ -50,6 +61,7 @@ export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
   const gain = gainOf(row, hasTimes);
   const evidence = readEvidence(row);
   const link = readDrillDown(row) ?? evidence.find((item) => item.link !== null)?.link ?? null;
+  const marks = marksOf(evidence);
   const kinds = [SOURCES[row.gain_source ?? ""], CERTAINTIES[row.certainty ?? ""]];
   const trust = kinds.filter(Boolean).join(" · ");
   return (
@@ -68,6 +80,11 @@ export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
       <FindingPicture items={evidence} scale={scale} gainPct={row.gain_pct} />
       <span class="finding-actions">
         {link !== null && <Jump link={link} />}
+        {marks !== null && !isReport() && (
+          <PageAnchor to={selectedInTimeline(marks)} class="button">
+            {t("Show on timeline")}
+          </PageAnchor>
+        )}
         <button
           type="button"
           class="button"
@@ -87,9 +104,14 @@ export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
 
 /** Named by the view that it opens. */
 function Jump({ link }: { link: AdviceLink }): JSX.Element {
+  const shown = link.patch["ops.f.op_id__in"]?.split(",").length ?? 0;
+  const text =
+    link.total === undefined
+      ? t("Ops")
+      : t("{shown} of {total} ops", { shown: formatInt(shown), total: formatInt(link.total) });
   return (
     <ViewLink class="button" view={link.view} patch={link.patch}>
-      {link.view === "ops" ? t("Ops") : (findView(link.view)?.title ?? link.view)}
+      {link.view === "ops" ? text : (findView(link.view)?.title ?? link.view)}
     </ViewLink>
   );
 }

@@ -14,6 +14,8 @@ export const ADVICE_PARAMS = { page_size: 100 } as const;
 export interface AdviceLink {
   readonly view: string;
   readonly patch: QueryPatch;
+  /** How many rows it is about, where it shows fewer. */
+  readonly total?: number;
 }
 
 export interface EvidenceItem {
@@ -44,7 +46,7 @@ export function readLink(value: unknown): AdviceLink | null {
     if (typeof text === "string") patch[key] = text;
   }
   if (view === "ops" && patch.op !== undefined) return { view: "op", patch };
-  return { view, patch };
+  return { view, patch, ...(typeof link?.total === "number" ? { total: link.total } : {}) };
 }
 
 /** The database names kernels and ranks without a link. */
@@ -103,6 +105,16 @@ function roughly(ns: number): string {
   const { value, unit } = formatDuration(ns);
   const number = Number(value.replaceAll(",", ""));
   return `${number >= 1000 ? value : Number(number.toPrecision(3))} ${unit}`;
+}
+
+/** What of a finding the timeline can mark: the work that its evidence names first. */
+export function marksOf(items: readonly EvidenceItem[]): Readonly<Record<string, string>> | null {
+  for (const { kind, name, link } of items) {
+    if (kind === "kernel" || kind === "iteration") return { [kind]: name };
+    const op = link?.patch.op;
+    if ((kind === "op" || kind === "before") && op) return { op };
+  }
+  return null;
 }
 
 function numberOrNull(value: unknown): number | null {

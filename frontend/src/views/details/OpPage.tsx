@@ -14,7 +14,7 @@ import type {
   PeakRatesRow,
 } from "../../api/types";
 import { t } from "../../i18n";
-import { sumCount, sumUnit, useScale } from "../../lib/perStep";
+import { sumCount, sumText, sumUnit, useScale } from "../../lib/perStep";
 import { formatInt, formatPct } from "../../lib/units";
 import { currentQuery, useQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
@@ -49,6 +49,8 @@ import {
 import { RooflinePoint } from "./RooflinePoint";
 import { Trend } from "./Trend";
 
+/** Of more, the copies and sets are not said. */
+const MOST_KERNELS = 100;
 const CALLS = [t("call"), t("calls")] as const;
 
 function path(opId: string, part = ""): string {
@@ -108,6 +110,7 @@ function OneOp({ name: opId, data: op }: OneProps<OpRow>): JSX.Element {
           title={<h2>{t("Kernels")}</h2>}
           whenEmpty={<Empty title={t("This op launched no kernels")} />}
         />
+        <CopiesAndSets op={op} />
       </div>
     </PageGrid>
   );
@@ -281,6 +284,24 @@ function OverIterations({ calls, clock }: { calls: OpCalls; clock: Clock }): JSX
   );
 }
 
+/** What the table of its kernels leaves out of its GPU time. */
+function CopiesAndSets({ op }: { op: OpRow }): JSX.Element | null {
+  const scale = useScale();
+  const url = { page_size: MOST_KERNELS };
+  const { data } = useScoped<ListPage<OpKernelsRow>>(path(op.op_id, "kernels/"), url);
+  if (data === null || data.count > MOST_KERNELS || op.gpu_time_ns === null) return null;
+  const kernels = data.results.reduce((sum, row) => sum + (row.gpu_time_ns ?? 0), 0);
+  const rest = op.gpu_time_ns - kernels;
+  if (rest <= 0) return null;
+  return (
+    <p class="muted">
+      {t("Shares are of the time of its kernels; its copies and sets take another {time}.", {
+        time: sumText(rest, scale),
+      })}
+    </p>
+  );
+}
+
 /** Recorded with the calls; for a backward op those of the operators that it ran. */
 function Shapes({ opId, calls }: { opId: string; calls: OpCalls }): JSX.Element {
   const isRecorded = calls.shapes !== null;
@@ -344,6 +365,9 @@ function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
   );
 }
 
+/** Work of a call that the peak rates end sooner waits for its start: a kernel takes 1,000 at least. */
+const LEAST_IDEAL_NS = 50;
+
 function Efficiency({ opId }: { opId: string }): JSX.Element {
   const found = useScoped<ListPage<OpEfficiencyRow>>("op-efficiency/", { op_id: opId });
   const rates = useScoped<ListPage<PeakRatesRow>>("peak-rates/", { page_size: 100 });
@@ -353,6 +377,12 @@ function Efficiency({ opId }: { opId: string }): JSX.Element {
         const row = data.results[0];
         if (row === undefined) {
           return <NotKnown reason={data.unknown?.["*"] ?? t("It ran nothing on a GPU.")} />;
+        }
+        if ((row.ideal_time_ns ?? LEAST_IDEAL_NS) / (row.num_calls || 1) < LEAST_IDEAL_NS) {
+          const reason = t(
+            "Its work is too small for a roofline: starting it takes longer than the work at the peak rates.",
+          );
+          return <NotKnown reason={reason} />;
         }
         if (row.peak_pct === null && row.tflops_per_second === null) {
           return <NotKnown reason={row.unknown_reason ?? data.unknown?.peak_pct} />;

@@ -3,7 +3,8 @@
 import type { JSX } from "preact";
 import type { OpEfficiencyRow, PeakRatesRow } from "../../api/types";
 import { t } from "../../i18n";
-import { durationText, formatPct } from "../../lib/units";
+import { type Scale, sumText, useScale } from "../../lib/perStep";
+import { formatPct } from "../../lib/units";
 import { boundText } from "../../table/specs/efficiency";
 
 const WIDTH = 300;
@@ -15,13 +16,13 @@ function number(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-function sentence(row: OpEfficiencyRow): string {
+function sentence(row: OpEfficiencyRow, scale: Scale): string {
   const parts = [
     t("{share} % of what the GPU could do", { share: formatPct(row.peak_pct ?? 0) }),
     row.bound === null ? null : t("bound by {what}", { what: boundText(row.bound) ?? "" }),
     row.left_time_ns === null || row.left_time_ns < 0
       ? null
-      : t("{time} above the ideal time", { time: durationText(row.left_time_ns) }),
+      : t("{time} lost vs. roofline", { time: sumText(row.left_time_ns, scale) }),
   ];
   return parts.filter((part) => part !== null).join(", ");
 }
@@ -31,13 +32,14 @@ export function RooflinePoint(props: {
   rates: readonly PeakRatesRow[];
 }): JSX.Element {
   const { row, rates } = props;
+  const scale = useScale();
   const rateOf = (name: string | null) => rates.find((one) => one.rate_name === name)?.rate ?? null;
   const bandwidth = rateOf("bandwidth");
   const precision = row.precision ?? "float32";
   const peak = rateOf(precision);
   return (
     <>
-      {row.peak_pct !== null && <p class="roofline-words">{sentence(row)}</p>}
+      {row.peak_pct !== null && <p class="roofline-words">{sentence(row, scale)}</p>}
       {row.peak_reason !== null && row.peak_reason !== "" && <p>{row.peak_reason}</p>}
       {row.arithmetic_intensity !== null &&
         row.tflops_per_second !== null &&

@@ -43,12 +43,8 @@ export function HistoryView(): JSX.Element {
         }
       >
         {found.error !== null && <ErrorNote error={found.error} onRetry={found.reload} />}
-        {found.error === null && found.data === null && <Skeleton lines={8} />}
-        {found.data !== null && (
-          <div class={found.isStale ? "is-stale" : ""} aria-busy={found.isStale}>
-            <Trends history={found.data} />
-          </div>
-        )}
+        {found.error === null && (found.data === null || found.isStale) && <Skeleton lines={8} />}
+        {found.data !== null && !found.isStale && <Trends history={found.data} />}
       </Panel>
       <TrialsPanel />
     </div>

@@ -8,9 +8,19 @@ import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 
-/** A change of time with its sign: -3.2 % is faster. */
+/** A change of time in words: -3.2 is 3.2 % faster. */
 function percent(value: number): string {
-  return `${value > 0 ? "+" : ""}${formatFixed(value, 1)} %`;
+  const share = formatFixed(Math.abs(value), 1);
+  return value > 0 ? t("{share} % slower", { share }) : t("{share} % faster", { share });
+}
+
+function interval([low = 0, high = 0]: readonly number[]): string {
+  const [least, most] = [percent(low), percent(high)];
+  if (low * high <= 0) return t("{least} to {most}", { least, most });
+  const share = (value: number) => formatFixed(Math.abs(value), 1);
+  return low > 0
+    ? t("{least} to {most}", { least: share(low), most })
+    : t("{least} to {most}", { least: share(high), most: least });
 }
 
 function change(value: number | null): JSX.Element | string {
@@ -39,7 +49,9 @@ export function TrialsPanel(): JSX.Element {
           <>
             {trials.length === 0 ? (
               <Empty title={t("No change was tried")}>
-                {t("dlprof trial measures a change, and shows here how good a prediction was.")}
+                {t(
+                  "dlprof trial --database FILE measures a change beside its base; what it found is kept and shown here.",
+                )}
               </Empty>
             ) : (
               <Table trials={trials} />
@@ -63,7 +75,7 @@ function Table({ trials }: { trials: readonly RememberedTrial[] }): JSX.Element 
       <table>
         <thead>
           <tr>
-            <th scope="col">{t("Change")}</th>
+            <th scope="col">{t("Base and change")}</th>
             <th scope="col">{t("Predicted by")}</th>
             <th scope="col" class="is-number">
               {t("Predicted")}
@@ -72,6 +84,7 @@ function Table({ trials }: { trials: readonly RememberedTrial[] }): JSX.Element 
               {t("Measured")}
             </th>
             <th scope="col">{t("95 % interval")}</th>
+            <th scope="col">{t("Runs")}</th>
             <th scope="col">{t("Verdict")}</th>
             <th scope="col">{t("Losses")}</th>
           </tr>
@@ -92,21 +105,17 @@ function Row({ trial }: { trial: RememberedTrial }): JSX.Element {
     base_ns === null || new_ns === null ? "" : `${durationText(base_ns)} → ${durationText(new_ns)}`;
   return (
     <tr>
-      <th scope="row" title={`${trial.at} ${trial.base}`}>
-        {trial.variant}
+      <th scope="row" title={trial.at}>
+        <span class="muted">{trial.base} →</span> {trial.variant}{" "}
+        <span class="muted">{trial.at.slice(0, 10)}</span>
       </th>
       <td>{prediction === null ? "" : `${prediction.name} (${prediction.certainty})`}</td>
       <td class="is-number">{prediction !== null && change(prediction.change_pct)}</td>
       <td class="is-number" title={times}>
         {change(change_pct)}
       </td>
-      <td>
-        {interval_pct === null ? (
-          <Unknown reason={trial.reason} />
-        ) : (
-          interval_pct.map(percent).join(t(" to "))
-        )}
-      </td>
+      <td>{interval_pct === null ? <Unknown reason={trial.reason} /> : interval(interval_pct)}</td>
+      <td>{trial.runs.join(" + ")}</td>
       <td>{VERDICTS[trial.verdict] ?? trial.verdict}</td>
       <td>{LOSSES[trial.losses] ?? trial.losses}</td>
     </tr>

@@ -12,7 +12,7 @@ import { Loaded, Skeleton } from "../../ui/states";
 const PARTS = [
   ["computing", t("Computing")],
   ["communication", t("Communication that nothing hides")],
-  ["waiting", t("Waiting for other ranks")],
+  ["waiting", t("Waiting for other ranks that nothing hides")],
   ["idle", t("GPU idle")],
 ] as const;
 

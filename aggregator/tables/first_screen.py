@@ -72,6 +72,7 @@ def read_step(summary: Mapping[str, Any]) -> dict[str, Any] | None:
         "bare_ns": bare,
         "corrected_ns": summary["corrected_step_ns"],
         "steps": summary["step_count"],
+        "iterations": summary["profiled_iterations"],
         "first": summary["step_first"],
         "last": summary["step_last"],
     }

@@ -206,7 +206,7 @@ def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield from _wrapped(
         f"{line}{reason}. Profiled steps: median {_ms(step['median_ns'])}, mean "
         f"{_ms(step['mean_ns'])}, 10th to 90th percentile {_ms(step['p10_ns'])} to "
-        f"{_ms(step['p90_ns'])}, of {step['steps']} steps"
+        f"{_ms(step['p90_ns'])}, of {_steps(step)}"
     )
     yield from _wrapped(
         f"Loop: {loop['steps']} steps, confidence {loop['confidence']}"
@@ -214,6 +214,17 @@ def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
     )
     for gap in document["between_steps"]:
         yield f"Between steps: {gap['kind']} {_ms(gap['ns'])} ({gap['count']})"
+
+
+def _steps(step: Mapping[str, Any]) -> str:
+    """Say how many steps there are, and why that are fewer than iterations."""
+    steps, iterations = step["steps"], step["iterations"]
+    if not iterations or steps >= iterations:
+        return f"{steps} steps"
+    return (
+        f"{steps} whole steps in {iterations} iterations: one that begins after a pause, or ends "
+        "with the recording, does not count"
+    )
 
 
 def _saving(finding: Mapping[str, Any]) -> str:

@@ -138,7 +138,7 @@ export const EXPLANATIONS = {
   iterations: {
     what: t("Number of iterations in the profile, and how many of them are aggregated."),
     how: t(
-      "Each occurrence of the key node ends an iteration. Start and stop iteration both count.",
+      "Each occurrence of the key node ends an iteration. Start and stop iteration both count. Times of a step are of whole steps only: one that begins after a pause, or ends with the recording, does not count.",
     ),
     advice: t(
       "To leave out warm-up and shutdown, choose another range or key node in the Iterations view.",

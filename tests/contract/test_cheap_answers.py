@@ -8,8 +8,10 @@ import os
 import re
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from aggregator.dldb.writer import aggregation_transaction
 from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.counts import file_state
 from aggregator.tables.declared.addresses import TABLES
+from tests.builders import Trace, analyze
 from tests.contract.client import ApiClient, Served
 
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
@@ -74,6 +77,67 @@ def test_no_page_makes_a_whole_view_of_all_aggregations(
         for sql in pages:
             plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
             assert not [step for step in plan if step.startswith("MATERIALIZE view_")], plan
+
+
+MANY_OPS = (300, 1_200)
+"""Ops of two databases; a page that joins without an index takes the square of their ratio."""
+MOST_TIMES = 6
+"""Steps of SQLite in the larger one for each in the smaller one: its work is 4 times as much."""
+
+
+SQUARE = "SELECT COUNT(*) FROM view_op_nodes a, view_op_nodes b WHERE a.cpu_time + b.cpu_time < 0"
+"""A join without an index, which the test has to find."""
+
+
+def _traced_ops(folder: Path, ops: int) -> Path:
+    """Database of five steps that each call so many ops once."""
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    at = 1000
+    for _ in range(5):
+        main.range("Optimizer.zero_grad#SGD.zero_grad, op_id = 5", at, at + 100)
+        for op in range(ops):
+            at += 1000
+            main.op(f"conv{op}", at, at + 900)
+            main.launch(f"kernel{op}", at + 10, gpu=(at + 50, at + 800))
+        at += 10_000
+        main.range("Optimizer.step#SGD.step, op_id = 6", at - 9_000, at - 1_000)
+    folder.mkdir()
+    return analyze(trace, folder).path
+
+
+def _steps_of(path: Path, statements: Sequence[str]) -> list[int]:
+    """Thousands of steps of SQLite's machine for each statement."""
+    found = []
+    with closing(sqlite3.connect(path)) as connection:
+        connection.create_function("program_line", 1, str, deterministic=True)
+        connection.create_function("is_communication", 1, bool, deterministic=True)
+        for sql in statements:
+            values = dict.fromkeys(re.findall(r":(\w+)", sql), "1") | {"domain": "default-domain"}
+            steps = count()
+            connection.set_progress_handler(lambda steps=steps: bool(next(steps) < 0), 1_000)
+            connection.execute(sql, values).fetchall()
+            found.append(next(steps))
+    return found
+
+
+def test_no_page_takes_the_square_of_the_number_of_ops(
+    api: ApiClient, ours: Served, queries: list[str], tmp_path: Path
+) -> None:
+    addresses = [name for name in TABLES if name != "timeline/events"]
+    for address in addresses:
+        assert api.get(ours.at(f"{address}/"), page_size=200).status == 200
+    pages = sorted({sql for sql in queries if "LIMIT" in sql or "COUNT" in sql})
+    assert len(pages) > len(addresses)
+    pages.append(SQUARE)
+    few, many = (_steps_of(_traced_ops(tmp_path / f"{ops}", ops), pages) for ops in MANY_OPS)
+    slow = [
+        sql
+        for before, after, sql in zip(few, many, pages, strict=True)
+        if after > MOST_TIMES * max(before, 10)
+    ]
+    assert slow == [SQUARE]
 
 
 def test_rows_are_counted_once_for_all_pages(

@@ -148,7 +148,7 @@ export function RangeTotals(props: {
 }
 
 /** Letters of a path beside the numbers of its row. */
-const NAME_LETTERS = 30;
+const NAME_LETTERS = 18;
 
 type OfOp = { readonly op_id: string | null; readonly op_name: string };
 

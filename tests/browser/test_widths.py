@@ -11,7 +11,9 @@ from tests.browser.conftest import Viewer, resize, settled
 from tests.browser.test_linked_views import get
 
 #: Widths that a page is opened at, each with those that its window then gets.
-WIDTHS = {390: (768,), 1440: (2560, 1024, 768, 390)}
+WIDTHS = {390: (768,), 1440: (2560, 1024, 768, 720, 390)}
+#: Zoomed to 200 %, a window of 1440 x 900 has this many pixels of the page.
+ZOOMED_HEIGHTS = {720: 450}
 VIEWS = (
     *("dashboard", "op-types", "group-ops", "ops", "kernels-by-iteration", "kernels-by-op"),
     *("iterations", "timeline", "gpus", "critical-path", "roofline", "ranks", "compare", "history"),
@@ -152,7 +154,7 @@ def test_no_text_is_cut_off_or_covered(
     open_view(page, viewer_of_two_gpus, view, opened)
     for width in (opened, *WIDTHS[opened]):
         if width != opened:
-            resize(page, width, 900)
+            resize(page, width, ZOOMED_HEIGHTS.get(width, 900))
             settled(page)
         scripts = (FIND_CUT_OFF, FIND_COVERED, FIND_CUT_BUTTONS)
         found[width] = [text for script in scripts for text in page.evaluate(script)]
@@ -172,11 +174,13 @@ def test_a_view_on_a_phone_passes_axe(
     assert find_violations(page) == []
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_in_forced_colors_passes_axe(
     page: Page,
     viewer_of_two_gpus: Viewer,
     view: str,
+    theme: str,
     find_violations: Callable[[Page], list[str]],
 ) -> None:
     page.emulate_media(forced_colors="active")

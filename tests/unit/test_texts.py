@@ -158,6 +158,14 @@ def _is_plain(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr | ast.BinOp)
 
 
+def test_marks_beside_chinese_are_of_full_width() -> None:
+    half = re.compile(r"[\u3400-\u9fff][,;:!?()]|[,;:(] ?[\u3400-\u9fff]")
+    catalog = read_catalog()
+    texts = [str(message.string) for message in catalog if message.id]
+    assert len(texts) > 1_000
+    assert [text for text in texts if half.search(text)] == []
+
+
 def test_errors_are_said_not_just_written() -> None:
     names = _error_classes()
     wrong = [

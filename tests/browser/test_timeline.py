@@ -109,12 +109,13 @@ def test_a_range_is_chosen_by_dragging_and_an_event_by_a_click(page: Page, viewe
 
 
 def test_an_op_leads_to_its_longest_call_and_back(page: Page, viewer: Viewer) -> None:
-    op_id = get(viewer, "ops/?ordering=-gpu_time_ns&page_size=10")["results"][0]["op_id"]
-    page.goto(viewer.address(view="op", op=op_id))
+    op = get(viewer, "ops/?ordering=-gpu_time_ns&page_size=10")["results"][0]
+    page.goto(viewer.address(view="op", op=op["op_id"]))
     page.get_by_role("link", name="Longest in the timeline").click()
     expect(page.get_by_role("region", name="GPU time in the range")).to_be_visible()
-    page.get_by_role("region", name="Longest events").get_by_role("link", name=op_id).first.click()
-    expect(page).to_have_url(re.compile("view=op"))
+    longest = page.get_by_role("region", name="Longest events")
+    longest.get_by_title(op["op_name"], exact=True).get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile(rf"view=op&.*op={op['op_id']}"))
 
 
 def test_a_row_of_a_table_leads_to_its_events_by_keys_and_back(page: Page, viewer: Viewer) -> None:

@@ -64,8 +64,8 @@ def test_the_dashboard_has_every_panel_and_shows_what_the_api_says(
     panel = page.get_by_role("region", name="What limits a step")
     expect(panel.locator(".verdict")).to_have_text(get(viewer, "verdict/")["sentence"])
     usage = get(viewer, "resource-usage/")
-    expect(panel).to_contain_text(re.compile(rf"GPU busy.*\b{usage['busy_pct']:.1f} %"))
-    expect(panel).to_contain_text(re.compile(rf"GPU idle.*\b{usage['idle_pct']:.1f} %"))
+    expect(panel).to_contain_text(re.compile(rf"GPU busy.*\D{usage['busy_pct']:.1f} %"))
+    expect(panel).to_contain_text(re.compile(rf"GPU idle.*\D{usage['idle_pct']:.1f} %"))
     expect(panel).to_contain_text(f"{summary['tc_utilization_pct']:.1f}")
     expect(panel).to_contain_text(
         f"{summary['profiled_iterations']} of {summary['total_iterations']}"

@@ -28,7 +28,7 @@ export function DashboardView(): JSX.Element {
           <h1 class="visually-hidden">{t("Dashboard")}</h1>
           <Headline />
           <FindingsPanel />
-          <div class="span-6 column">
+          <div class="span-5 column">
             <IterationSummaryPanel />
             <KernelTimePanel isOpen={areDetailsOpen} />
           </div>

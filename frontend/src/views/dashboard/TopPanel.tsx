@@ -57,7 +57,7 @@ export function TopPanel(): JSX.Element {
     <Panel
       title={tab.key === "ops" ? t("Top 10 GPU ops") : t("Top 10 by GPU time")}
       info={EXPLANATIONS.topOps}
-      span={6}
+      span={7}
       class="panel-flush"
       actions={<ViewLink view={tab.view}>{tab.all}</ViewLink>}
     >
@@ -169,8 +169,7 @@ function TopKernels(): JSX.Element {
         patch: { kernel: row.kernel_long_name ?? row.kernel_name },
       })}
       columns={[
-        sum<TopKernel>(t("Launches"), (row) => row.num_calls),
-        number<TopKernel>(t("Ops"), (row) => row.num_ops),
+        sum<TopKernel>(t("Calls"), (row) => row.num_calls),
         flag<TopKernel>(t("TC"), (row) => row.uses_tc),
       ]}
     />

@@ -170,9 +170,13 @@ class ProfileDatabase(Queryable):
         """What the profile says about itself; empty for a database of NVIDIA's."""
         if not (self.has(_INFO, "key") and self.has(_INFO, "value")):
             return {}
-        return {
-            str(key): value for key, value in self.rows("SELECT key, value FROM view_profile_info")
-        }
+        sql = "SELECT key, value FROM view_profile_info"
+        if self.has("view_model_settings", "value"):
+            sql += (
+                " UNION ALL SELECT key, value FROM view_model_settings"
+                " WHERE key = 'batch_size' AND value <> 'null'"
+            )
+        return {str(key): value for key, value in self.rows(sql)}
 
     @cached_property
     def texts(self) -> dict[str, str]:

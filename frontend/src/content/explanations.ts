@@ -14,9 +14,9 @@ export const EXPLANATIONS = {
     ),
   },
   stepTime: {
-    what: t("Median time of a training step in the steady range."),
+    what: t("Median time of a training step; the mean where steps differ much."),
     how: t(
-      "Half of the steps are shorter. From p10 to p90 are the times of the middle 80 % of the steps.",
+      "A step ends when both its host part and its work on the GPU have ended. Iterations, in the chart and the tables, are cut where the key node ends, as DLProf does it: single ones differ.",
     ),
     advice: t(
       "Start-up and the end of the program are left out; the first aggregation in the list contains them.",
@@ -39,6 +39,11 @@ export const EXPLANATIONS = {
       "Tokens of its iterations, divided by their time: without profiling where that was timed.",
     ),
     advice: t("Compare it with the bandwidth of the GPU's memory: see the phases below."),
+  },
+  samples: {
+    what: t("Samples of all ranks in a step, divided by the time of the step above."),
+    how: t("The batch size is that of the program's first data loader."),
+    advice: t("Compare it between batch sizes: the step alone says nothing there."),
   },
   peakMemory: {
     what: t("The most memory in use at once on a GPU during the run."),

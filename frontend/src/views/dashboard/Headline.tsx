@@ -270,7 +270,7 @@ function Figures({ data }: { data: PerformanceSummary }): JSX.Element {
           <Pct pct={exposed} />
         </Figure>
       )}
-      <Throughput />
+      <Throughput data={data} />
       <PeakMemory />
       <Figure title={t("Iterations")} info={EXPLANATIONS.iterations} view="iterations">
         {data.profiled_iterations === null ? (
@@ -321,11 +321,23 @@ function TensorCores({ data }: { data: PerformanceSummary }): JSX.Element {
   );
 }
 
-/** Only where the program says how many tokens it works on. */
-function Throughput(): JSX.Element | null {
+/** Only where the program says how many tokens or samples it works on. */
+function Throughput({ data }: { data: PerformanceSummary }): JSX.Element | null {
+  const { info } = useScope().profile;
   const phases = useScoped<ListPage<PhasesRow>>("phases/", PHASES_PARAMS).data?.results ?? [];
   const [phase] = phases.toSorted((a, b) => (b.duration_ns ?? 0) - (a.duration_ns ?? 0));
   const rate = phase?.bare_tokens_per_second ?? phase?.tokens_per_second ?? null;
+  const { ns } = stepOf(data);
+  // A step that ends with the optimizer may have gone through several batches.
+  const isBatch = (info.key_node ?? "").includes("DataLoader");
+  const samples = Number(info.batch_size ?? 0) * Math.max(Number(info.rank_count ?? 0), 1);
+  if (rate === null && ns !== null && isBatch && samples > 0) {
+    return (
+      <Figure title={t("Samples per second")} info={EXPLANATIONS.samples} view="iterations">
+        {formatInt(Math.round((samples * 1e9) / ns))}
+      </Figure>
+    );
+  }
   if (rate === null) return null;
   return (
     <Figure title={t("Tokens per second")} info={EXPLANATIONS.throughput} view="iterations">

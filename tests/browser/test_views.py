@@ -206,7 +206,7 @@ def test_the_steady_range_is_opened_and_says_what_it_leaves_out(
     picker = page.get_by_role("combobox", name="Aggregation")
     whole, steady = (
         "#1 · 0\u201320",
-        f"#2 · {summary['iter_start']}\u2013{summary['iter_stop']} · without start-up",
+        f"#2 · {summary['iter_start']}\u2013{summary['iter_stop']} · no start-up",
     )
     expect(picker.locator("option")).to_have_text([whole, steady])
     expect(picker).to_have_value("2")

@@ -143,7 +143,7 @@ function Row(props: RowProps): JSX.Element {
     <li class="aggregation-row" aria-current={isShown ? "true" : undefined}>
       <a class="aggregation-open" href={hrefWith(patchTo(id))}>
         #{id} · {rangeText(row)}
-        {row.is_steady === true && ` · ${t("without start-up")}`}
+        {row.is_steady === true && ` · ${t("no start-up")}`}
         {isFirst && <span class="tag">{t("opens first")}</span>}
       </a>
       {canChange ? (

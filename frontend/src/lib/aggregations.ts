@@ -4,7 +4,7 @@ import type { AggregationsRow } from "../api/types";
 import { t } from "../i18n";
 import { phaseName } from "./phases";
 
-/** "Steps 3–18 · without start-up", "without warm-up", "Step 4 · decode": without the number. */
+/** "Steps 3–18 · no start-up", "without warm-up", "Step 4 · decode": without the number. */
 export function aggregationTitle(aggregation: AggregationsRow): string {
   const { name, iter_start: start, iter_stop: stop } = aggregation;
   const parts: string[] = [];
@@ -19,7 +19,7 @@ export function aggregationTitle(aggregation: AggregationsRow): string {
   return [...parts, ...marks(aggregation)].join(" · ");
 }
 
-/** "#1 · 0–20", "#2 · 3–18 · without start-up", "#3 · without warm-up · 5–18". */
+/** "#1 · 0–20", "#2 · 3–18 · no start-up", "#3 · without warm-up · 5–18". */
 export function aggregationLabel(aggregation: AggregationsRow): string {
   const { id, iter_start: start, iter_stop: stop } = aggregation;
   const parts = [`#${id}`];
@@ -31,6 +31,6 @@ export function aggregationLabel(aggregation: AggregationsRow): string {
 function marks({ phase, is_steady }: AggregationsRow): readonly string[] {
   return [
     ...(phase === null || phase === "" ? [] : [phaseName(phase)]),
-    ...(is_steady === true ? [t("without start-up")] : []),
+    ...(is_steady === true ? [t("no start-up")] : []),
   ];
 }

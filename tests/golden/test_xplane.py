@@ -139,6 +139,23 @@ def test_kernels_belong_to_the_hlo_ops_that_they_name(tmp_path: Path) -> None:
     ]
 
 
+def test_kernels_of_tensorflow_belong_to_the_ops_that_they_name(tmp_path: Path) -> None:
+    """Without XLA there is neither a module nor an HLO op."""
+    ops = ("model/dense/MatMul:MatMul", "gradient_tape/model/dense/MatMul/MatMul_1:MatMul")
+    calls: list[Event] = []
+    kernels: list[Event] = []
+    for number in range(12):
+        calls.append(("cuLaunchKernel", 10_000 * number, 3000, {"correlation_id": number}))
+        stats: dict[str, Value] = {"correlation_id": number, "tf_op": ops[number % 2]}
+        kernels.append(("gemm", 10_000 * number + 5000, 2000, stats))
+    planes = [
+        Plane("/device:GPU:0").line(7, "Stream #7(Compute)", kernels),
+        Plane("/host:CPU").line(77, "", calls),
+    ]
+    found = analyze_file(write(tmp_path / "a.xplane.pb", planes), tmp_path / "out.sqlite")
+    assert dict(found.query(OPS)) == {f"/{op.partition(':')[0]}": 6 for op in ops}
+
+
 def test_steps_that_the_program_marks_are_ranges(tmp_path: Path) -> None:
     found = read(write(tmp_path / "a.xplane.pb", gpu_planes()))
     steps = np.flatnonzero(found.ranges.domain == 0)

@@ -310,7 +310,8 @@ class _Assembly:
         module = module_of.codes([module for module, _, _ in texts])[hlo].astype(np.int64)
         if not len(runs):
             names = [f"XlaModule:#hlo_module={name},program_id=0#" for name in module_of.values()]
-            host = host.joined(self._joined(api, rows, (module,), names))
+            named = np.array([*map(bool, module_of.values())], dtype=bool)[module]
+            host = host.joined(self._joined(api, rows[named], (module[named],), names))
         names = [f"Thunk:#name={path},hlo_op={op}#" for _, op, path in texts]
         return host.joined(self._joined(api, rows, (hlo, run), names))
 
@@ -387,23 +388,27 @@ def _concatenated(kind: Any, parts: list[Any]) -> Any:
 def _hlo_names(
     plane: Plane, correlation: Int64, texts: Codes[tuple[str, str, str]]
 ) -> tuple[Int64, Int64]:
-    """Correlation ids of the events that name an HLO op, and the code of what they name."""
+    """Correlation ids of the events that name an op, and the code of what they name.
+
+    TensorFlow's own ops have no HLO op: ``model/dense/MatMul:MatMul`` is a path and a kind.
+    """
     (module, modules), (op, ops), (path, paths) = (
         plane.texts(name) for name in ("hlo_module", "hlo_op", "name")
     )
     if not len(paths):
         path, paths = plane.texts("tf_op")
     paths = tuple("" if text.startswith(_NO_PATH) else text.partition(":")[0] for text in paths)
-    rows = np.flatnonzero((op >= 0) & (correlation >= 0))
+    has_path = np.array([*map(bool, paths), False], dtype=bool)[path]
+    rows = np.flatnonzero(((op >= 0) | has_path) & (correlation >= 0))
     first, inverse = row_codes(module[rows], op[rows], path[rows])
-    named = [
-        (
-            modules[module[row]] if module[row] >= 0 else "",
-            ops[op[row]],
-            paths[path[row]] if path[row] >= 0 else "",
-        )
-        for row in rows[first].tolist()
-    ]
+    named = []
+    for row in rows[first].tolist():
+        scope = paths[path[row]] if path[row] >= 0 else ""
+        if op[row] >= 0:
+            name = ops[op[row]]
+        else:
+            scope, _, name = scope.rpartition("/")
+        named.append((modules[module[row]] if module[row] >= 0 else "", name, scope))
     return correlation[rows], texts.codes(named)[inverse].astype(np.int64)
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 SUBCOMMANDS: Final = {
     "advise": "profiler_cli.commands.advise:run_advise",
+    "attach": "profiler_cli.standby.attach:run_attach",
     "compare": "profiler_cli.commands.compare:run_compare",
     "doctor": "profiler_cli.commands.doctor:run_doctor",
     "export": "profiler_cli.commands.export:run_export",

@@ -35,9 +35,9 @@ _BESIDE: Final = re.compile(
 _FOLDER: Final = re.compile(rf"dlprof(?:viewer|-[a-z]+)-{_OWNER}-\w+")
 
 
-def owner() -> str:
-    """Name this process in the name of a temporary file."""
-    pid = os.getpid()
+def owner(pid: int | None = None) -> str:
+    """Name a process, this one if it is None, in the name of a temporary file."""
+    pid = os.getpid() if pid is None else pid
     return f"{_scope()}-{pid}-{_started(pid)}"
 
 
@@ -74,9 +74,9 @@ def publish(temporary: Path, path: Path, *, overwrite: bool) -> None:
         temporary.rename(path)
 
 
-def folder_prefix(purpose: str) -> str:
-    """Beginning of the name of a folder of this process in the machine's temporary folder."""
-    return f"{purpose}-{owner()}-"
+def folder_prefix(purpose: str, pid: int | None = None) -> str:
+    """Beginning of the name of a folder of a process in the machine's temporary folder."""
+    return f"{purpose}-{owner(pid)}-"
 
 
 @contextmanager

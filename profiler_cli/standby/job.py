@@ -77,6 +77,11 @@ def has_slowed(medians: Sequence[int], ratio: float) -> bool:
     )
 
 
+def standby_variables(folder: Path) -> dict[str, str]:
+    """Return the variables that let a process of a job stand by."""
+    return {STANDBY_VARIABLE: "1", FILES_VARIABLE: "1", FOLDER_VARIABLE: str(folder)}
+
+
 class _NoMonitor:
     """Watches no GPU: a job may stand by for weeks."""
 
@@ -114,12 +119,7 @@ class StandbyCollection(OwnCollection):
         """Return the environment of the application, whose processes stand by."""
         result = super().environment(before, options)
         self._next_s = time.monotonic() + (self.every_s or math.inf)
-        return {
-            **result,
-            STANDBY_VARIABLE: "1",
-            FILES_VARIABLE: "1",
-            FOLDER_VARIABLE: str(self.folder),
-        }
+        return result | (standby_variables(self.folder) if self.folder is not None else {})
 
     def poll(self, pid: int) -> None:
         """Record a window if it is time."""

@@ -32,6 +32,8 @@ from aggregator.texts import say
 PREFIX: Final = "dlprof-standby"
 JOB: Final = "job.json"
 REQUEST: Final = "request.json"
+RECORDS: Final = "records"
+"""Folder in that of a job that has none beside its results."""
 ANSWER_S: Final = 60.0
 """A job whose steps do not end for so long cannot begin a window."""
 _POLL_S: Final = 0.05
@@ -42,7 +44,7 @@ class Job:
     """A job that stands by."""
 
     folder: Path
-    pid: int  # That of the ``dlprof`` that started it.
+    pid: int  # That of the ``dlprof`` that started it, or of the process that was attached to.
     command: tuple[str, ...]
     records: Path  # Where its processes write what they record.
     started_utc_s: int
@@ -63,13 +65,20 @@ class Window:
     losses: tuple[str, ...]  # Sentences about what is missing.
 
 
-def make_job(command: Sequence[str], records: Path) -> Path:
-    """Make the folder of a job of this process, which only its user can read."""
-    folder = Path(tempfile.mkdtemp(prefix=folder_prefix(PREFIX)))
+def make_job(command: Sequence[str], records: Path | None, pid: int | None = None) -> Path:
+    """Make the folder of a job, which only its user can read.
+
+    Args:
+        command: What runs.
+        records: Where its processes write what they record; None: in a folder in it.
+        pid: The process with which the folder becomes useless; None: this one.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix(PREFIX, pid)))
+    records = folder / RECORDS if records is None else records
     _write(
         folder / JOB,
         {
-            "pid": os.getpid(),
+            "pid": os.getpid() if pid is None else pid,
             "command": list(command),
             "records": str(records.absolute()),
             "started_utc_s": int(time.time()),

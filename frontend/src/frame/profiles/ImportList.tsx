@@ -33,6 +33,10 @@ function label(job: Job): string {
   return name === "" ? job.profile_id : name;
 }
 
+function stateText(job: Job, pct: number): string {
+  return job.state === "queued" ? t("Waiting for a free worker") : `${formatPct(pct)} %`;
+}
+
 function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX.Element {
   const [error, setError] = useState<ApiError | null>(null);
   const act = (change: Promise<unknown>) => {
@@ -47,9 +51,7 @@ function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX
         {isActive(job) ? (
           <>
             <progress max={100} value={pct} aria-label={t("Progress of the import")} />
-            <span>
-              {job.state === "queued" ? t("Waiting for a free worker") : `${formatPct(pct)} %`}
-            </span>
+            <span>{job.phase === "record" ? t("Recording") : stateText(job, pct)}</span>
             <button type="button" class="button" onClick={() => post("cancel")}>
               {t("Cancel")}
             </button>

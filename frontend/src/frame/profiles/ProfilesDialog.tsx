@@ -12,6 +12,7 @@ import { ErrorNote } from "../../ui/states";
 import { AddProfile } from "./AddProfile";
 import { ImportList } from "./ImportList";
 import { ProfileRow } from "./ProfileRow";
+import { RunningJobs } from "./RunningJobs";
 
 const POLL_MS = 1_000;
 
@@ -75,6 +76,7 @@ export function ProfilesDialog({ shown, onClose }: ProfilesDialogProps): JSX.Ele
         <AddProfile onAdded={changed} />
         {error !== null && <ErrorNote error={error} />}
         {lists !== null && <ImportList jobs={lists.imports} onChanged={changed} />}
+        <RunningJobs onAsked={changed} />
         <section aria-label={t("Profiles of this viewer")}>
           <h3>{t("Profiles of this viewer")}</h3>
           <ul class="profiles-list">

@@ -1,0 +1,58 @@
+/** Jobs of the viewer's machine that stand by: each can be recorded as it runs. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../../api/client";
+import type { NewWindow, RunningJob, RunningJobs as Listed } from "../../api/types";
+import { t } from "../../i18n";
+import { ErrorNote } from "../../ui/states";
+
+const POLL_MS = 5_000;
+
+export function RunningJobs({ onAsked }: { onAsked: () => void }): JSX.Element | null {
+  const [jobs, setJobs] = useState<readonly RunningJob[]>([]);
+  const [error, setError] = useState<ApiError | null>(null);
+  useEffect(() => {
+    const read = () => {
+      getJson<Listed>(apiUrl("running-jobs/"))
+        .then((found) => setJobs(found.results))
+        .catch((reason: unknown) => setError(toApiError(reason)));
+    };
+    read();
+    const timer = window.setInterval(read, POLL_MS);
+    return () => window.clearInterval(timer);
+  }, []);
+  const record = (job: RunningJob) => {
+    const wanted: Partial<NewWindow> = { process: job.process, all_ranks: job.processes > 1 };
+    setError(null);
+    postJson(apiUrl("running-jobs/"), wanted)
+      .then(onAsked)
+      .catch((reason: unknown) => setError(toApiError(reason)));
+  };
+  if (jobs.length === 0 && error === null) return null;
+  return (
+    <section aria-label={t("Running jobs")}>
+      <h3>{t("Running jobs")}</h3>
+      <ul class="profiles-list">
+        {jobs.map((job) => (
+          <li key={job.process}>
+            <div class="profiles-row">
+              <span class="profiles-name">{job.command}</span>
+              <span>{t("{count} processes", { count: job.processes })}</span>
+              <button
+                type="button"
+                class="button"
+                disabled={job.processes === 0}
+                aria-label={t("Record now: {command}", { command: job.command })}
+                onClick={() => record(job)}
+              >
+                {t("Record now")}
+              </button>
+            </div>
+          </li>
+        ))}
+      </ul>
+      {error !== null && <ErrorNote error={error} />}
+    </section>
+  );
+}

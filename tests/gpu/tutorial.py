@@ -1,6 +1,7 @@
 """Run the tutorial for PyTorch on a GPU: ``python3 -m tests.gpu.tutorial FOLDER``.
 
-Its commands run in their order, in a folder of their own; FOLDER gets what each printed.
+Its commands run in their order, in a folder of their own; FOLDER gets what each printed. The trial
+is a short one, so that all of it takes about three minutes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = REPOSITORY / "docs/tutorial-pytorch.md"
+SHORT: Final = "dlprof trial --repeats=3 --steps=60"
+LIMIT_S: Final = 110
+"""For a command; "timeout" ends it as Ctrl-C does, and a trial then says what it has measured."""
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -38,8 +42,9 @@ def main() -> int:
         }
         commands = "".join(_BLOCK.findall(PAGE.read_text("utf-8"))).splitlines()
         for number, command in enumerate(commands, start=1):
+            short = command.replace("dlprof trial", SHORT)
             done = subprocess.run(
-                ["bash", "-c", command],
+                ["timeout", "--signal=INT", str(LIMIT_S), "bash", "-c", f"exec {short}"],
                 cwd=folder,
                 env=environment,
                 stdout=subprocess.PIPE,

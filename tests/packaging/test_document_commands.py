@@ -40,7 +40,7 @@ REASONS = {
     "shows the form",
 }
 #: Pages name commands that would change the machine: only these are run without a mark.
-PROGRAMS = {"dlprof", "xz", "cat", "ls", "sqlite3"}
+PROGRAMS = {"dlprof", "xz", "cat", "ls", "mkdir", "export", "sqlite3"}
 _BLOCK = re.compile(
     r"(?:^ *<!-- (?P<mark>[^>]*) -->\n)?^(?P<indent> *)```(?P<language>console|sql)\n"
     r"(?P<text>.*?)^(?P=indent)```$",

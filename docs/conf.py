@@ -56,7 +56,7 @@ def _link_within_the_site(_app: Sphinx, document: str, source: list[str]) -> Non
     if document in above:
         text = (ROOT / above[document]).read_text("utf-8").replace("](docs/", "](")
     text = re.sub(r"\[([\w/]+)\]\((?:\.\./)+[\w/]+/README\.md\)", r"`\1`", text)
-    text = re.sub(r"\]\((?:\.\./)+benchmarks/", "](/measurements/", text)
+    text = re.sub(r"\]\((?:\.\./)*benchmarks/", "](/measurements/", text)
     if document.startswith("measurements/"):  # `make site` copies benchmarks/*.md there.
         text = re.sub(r"\]\(\.\./docs/", "](/", text)
     for name, page in PAGES_ABOVE.items():

@@ -12,7 +12,13 @@ import pytest
 from profiler_cli.reports.declared import REPORTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        *REPOSITORY.glob("*.md"),
+        *REPOSITORY.glob("benchmarks/*.md"),
+        *(REPOSITORY / "docs").rglob("*.md"),
+    ]
+)
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
 VERB = re.compile(r"\bmake ([a-z][a-z-]+)")
 START = "import sys, profiler_cli.{0} as command; sys.exit(command.main())"
@@ -64,6 +70,28 @@ def test_every_report_and_its_file_is_in_the_documents() -> None:
 def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     targets = LINK.findall(document.read_text())
     assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = [
+        re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", title)
+        for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    ]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_every_link_to_a_heading_finds_it(document: Path) -> None:
+    links = re.findall(r"\]\((?!\w+:)([^)#\s]*)#([^)\s]+)\)", document.read_text())
+    pages = [(document.parent / page if page else document, anchor) for page, anchor in links]
+    missing = [
+        f"{page.name}#{anchor}"
+        for page, anchor in pages
+        if page.suffix == ".md" and anchor not in _anchors(page)
+    ]
+    assert missing == []
 
 
 def test_every_make_verb_in_the_documents_exists() -> None:

@@ -1,4 +1,7 @@
-"""Renew the pictures of every view, in both themes, in docs/img: `make pictures`."""
+"""Renew the pictures of every view, in both themes, in docs/img: `make pictures`.
+
+``--check`` then ends with 1 if a picture that was there is another one now.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlencode
@@ -52,12 +56,45 @@ OPTIMIZERS: Final = ("adam_loop", "adam_foreach", "adam_fused")
 #: A recording of GPU memory, of another training than the rest.
 SNAPSHOT = REPOSITORY / "tests/data/captures/memory/transformer.pickle.xz"
 KEPT_COLORS: Final = 128
+#: Two runs of an unchanged page differ by 0.01 % of the pixels; a moved or renamed part by more.
+MOST_CHANGED_PCT: Final = 0.5
+SAME_COLOR: Final = 24
 # The browser gets no network but the viewer: some systems forbid its own background requests.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
-def main() -> None:
+def main() -> int:
     PICTURES.mkdir(parents=True, exist_ok=True)
+    before = {path.name: path.read_bytes() for path in PICTURES.glob("*.png")}
+    take_all()
+    stale = stale_pictures(before) if "--check" in sys.argv else []
+    for name in stale:
+        print(f"docs/img/{name} was stale: run `make pictures` and commit it", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def stale_pictures(before: Mapping[str, bytes]) -> list[str]:
+    """Return the pictures that are new, or differ visibly from those of before."""
+    return [
+        path.name
+        for path in sorted(PICTURES.glob("*.png"))
+        if path.name not in before or changed_pct(before[path.name], path) > MOST_CHANGED_PCT
+    ]
+
+
+def changed_pct(before: bytes, path: Path) -> float:
+    """Return the share of the pixels of a picture that have another color than before."""
+    old, new = (
+        np.asarray(Image.open(source).convert("RGB"), dtype=np.int16)
+        for source in (io.BytesIO(before), path)
+    )
+    if old.shape != new.shape:
+        return 100.0
+    return float(100.0 * (np.abs(old - new).max(axis=2) > SAME_COLOR).mean())
+
+
+def take_all() -> None:
+    """Take every picture."""
     chromium = os.environ.get("DLPROF_CHROMIUM", "/usr/bin/chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
@@ -171,4 +208,4 @@ def save_small(png: bytes, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -71,7 +71,7 @@ def argument_row(action: argparse.Action, program: str) -> str:
 def parser_tables(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield what a command does, its arguments and its exit codes."""
     actions = [action for action in parser._actions if action.dest != "help"]
-    subcommands = [one for one in actions if isinstance(one, argparse._SubParsersAction)]
+    subcommands = [action for action in actions if isinstance(action, argparse._SubParsersAction)]
     yield f"\n{' '.join((parser.description or '').split())}"
     for several in subcommands:
         for name, each in several.choices.items():

@@ -58,7 +58,7 @@ describe("the change of the step", () => {
     expect(change.interval?.[0]).toBeCloseTo(500 / 12 - 100);
   });
 
-  it("is told with real arrows and minus signs", () => {
+  it("is shown with real arrows and minus signs", () => {
     expect(typeset("base -> new: -1.5 ms (-2 %), no-op 4-5")).toBe(
       "base → new: −1.5 ms (−2 %), no-op 4-5",
     );

@@ -252,7 +252,7 @@ def test_steps_have_slowed_after_two_slow_minutes() -> None:
     assert not is_slower(_minutes(10, 10, 10, 10, 12))
     assert is_slower(_minutes(10, 10, 10, 12, 12))
     assert not is_slower(_minutes(10, 10, 10, 12, 10.5))
-    # Nobody may have looked for some minutes.
+    # No request may have come for some minutes.
     assert is_slower(_minutes(10, 10, 10, *[12] * 9))
     # Minutes before the last window do not count.
     assert not is_slower(_minutes(10, 10, 10, 12, 12), 120)

@@ -159,7 +159,7 @@ class Bench:
         answer = ask(["stragglers", path, "--json"])
         named, reason = answer.get("slow_rank"), answer.get("error", answer.get("verdict"))
         if not case.cause:
-            self.note("nobody is named", case.name, is_true=named is None, found=str(reason))
+            self.note("no rank is named", case.name, is_true=named is None, found=str(reason))
             return
         self.note("late rank", case.name, is_true=named == LATE_RANK, found=str(reason))
         self.judge_amount(case, answer)
@@ -181,11 +181,11 @@ class Bench:
         steps = len(answer["iterations"])
         # Of the steps in which it is late: a window has four or three of 19 as one of five.
         slow = max(len(answer["slow_iterations"]), 1) if case.every > 1 else steps
-        told_ms = (answer["step_ns"] - without_ns) / 1e6 * steps / slow
+        said_ms = (answer["step_ns"] - without_ns) / 1e6 * steps / slow
         longest = sorted(late)[-len(late) // case.every :]
         real_ms = statistics.median(longest) - statistics.median(quiet)
-        is_near = abs(told_ms - real_ms) <= AMOUNT_PCT / 100 * real_ms
-        found = f"{told_ms:.1f} ms a late step, own clock {real_ms:.1f} ms"
+        is_near = abs(said_ms - real_ms) <= AMOUNT_PCT / 100 * real_ms
+        found = f"{said_ms:.1f} ms a late step, own clock {real_ms:.1f} ms"
         self.note("amount", case.name, is_true=is_near, found=found)
 
     def own_times(self, name: str) -> list[float]:

@@ -80,10 +80,11 @@ def test_traces_hold_their_ranks_and_their_waiting(tmp_path: Path) -> None:
     first.write_text(trace(1, late_us=50.0))
     second.write_bytes(gzip.compress(trace(0).encode()))
     found = join(tmp_path, [first, second])
-    sql = "SELECT rank, source_file, process_id FROM view_ranks ORDER BY rank"
+    sql = "SELECT rank, source_file, process_id FROM view_ranks WHERE aggr_id = 1 ORDER BY rank"
     assert found.query(sql) == [(0, "a.json.gz", 100), (1, "b.json", 101)]
     waited = found.query(
-        "SELECT rank, sum(waiting_ns), sum(kept_waiting_ns) FROM view_collectives GROUP BY rank"
+        "SELECT rank, sum(waiting_ns), sum(kept_waiting_ns) FROM view_collectives"
+        " WHERE aggr_id = 1 GROUP BY rank"
     )
     assert waited == [(0, STEPS * 50_000, 0), (1, 0, STEPS * 50_000)]
 
@@ -110,9 +111,11 @@ def test_clocks_of_two_machines_are_brought_together(tmp_path: Path) -> None:
     files[0].write_text(trace(0, has_rank=False))
     files[1].write_text(trace(1, late_us=20.0, has_rank=False, base_ns=BASE_NS + 3_000_000))
     found = join(tmp_path, files)
-    sql = "SELECT rank, clock_correction_ns, aligned_by FROM view_ranks ORDER BY rank"
+    sql = "SELECT rank, clock_correction_ns, aligned_by FROM view_ranks WHERE aggr_id = 1 ORDER BY rank"
     assert found.query(sql)[1] == (1, -3_000_000, "collectives")
-    waited = found.query("SELECT sum(waiting_ns) FROM view_collectives WHERE rank = 0")
+    waited = found.query(
+        "SELECT sum(waiting_ns) FROM view_collectives WHERE rank = 0 AND aggr_id = 1"
+    )
     assert waited == [(STEPS * 20_000,)]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from aggregator.correlate.combined_backward import adopt_by_time
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
-from aggregator.correlate.instances import Evidence, Instances
-from aggregator.correlate.op_table import build_op_table
+from aggregator.correlate.instances import Evidence, Instances, Origin, blank_columns
+from aggregator.correlate.op_table import Op, OpTable, build_op_table
 from aggregator.correlate.ops import InstanceBuilder
 from aggregator.correlate.range_tree import RangeTree, adopt_calls, build_tree
 from aggregator.correlate.ranges import (
@@ -37,7 +38,6 @@ from aggregator.importing.key_nodes import (
     step_of_instances,
 )
 from aggregator.importing.limits import find_limits
-from aggregator.importing.markers import markers_before_calls
 from aggregator.importing.modes import Reading, choose_mode
 from aggregator.importing.named_ranges import (
     custom_ranges,
@@ -55,12 +55,12 @@ from aggregator.importing.phases import (
 )
 from aggregator.importing.repairs import first_event_ns, repair_order
 from aggregator.importing.rollup_inputs import rollup_inputs
-from aggregator.importing.simple import simple_instances, simple_meaning, simple_table
 from aggregator.importing.unmarked_steps import name_unmarked_steps
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Confidence
 from aggregator.options import Mode
-from aggregator.profile.arrays import Int32
+from aggregator.profile.arrays import Int32, Int64, empty_i32, ordered
+from aggregator.profile.intervals import flatten
 from aggregator.profile.profile import Profile, ProfileWarning
 from aggregator.system.progress import Level, Progress
 from aggregator.system.resources import release_memory, run_both
@@ -298,3 +298,63 @@ def _custom_codes(profile: Profile) -> list[int]:
         for code, name in enumerate(profile.domain_names)
         if name not in FRAMEWORK_DOMAINS and bool((profile.ranges.domain == code).any())
     ]
+
+
+def markers_before_calls(profile: Profile) -> Int64:
+    """Starts and ends of ranges since the call before in the thread, calls in order of start."""
+    calls, marks = profile.api_calls, profile.marks
+    kinds = (profile.ranges, profile.start_end_ranges)
+    time = np.concatenate(
+        [*(kind.start_ns for kind in kinds), *(kind.end_ns for kind in kinds), marks.time_ns]
+    )
+    of_thread = np.concatenate([*(kind.thread for kind in (*kinds, *kinds)), marks.thread])
+    order = ordered(calls.start_ns)
+    start, thread = calls.start_ns[order], calls.thread[order]
+    result = np.zeros(len(start), dtype=np.int64)
+    for number in np.unique(thread).tolist():
+        rows = thread == number
+        seen = np.searchsorted(np.sort(time[of_thread == number]), start[rows], side="right")
+        result[rows] = np.diff(seen, prepend=0)
+    return result
+
+
+def simple_meaning() -> RangeMeaning:
+    """Return a meaning in which all ranges are ignored."""
+    return RangeMeaning(empty_i32(), empty_i32(), (), {}, {}, {})
+
+
+def simple_instances(profile: Profile) -> Instances:
+    """Return one instance over the whole profile, with every call.
+
+    Its CPU time is the time in which any CUDA call ran, because no other CPU time is known.
+    """
+    api = profile.api_calls
+    calls = flatten(api.start_ns, api.end_ns)
+    kinds = (profile.kernels, profile.copies, profile.sets)
+    end = max(int(column.max(initial=0)) for column in (api.end_ns, *(k.end_ns for k in kinds)))
+
+    columns: dict[str, Any] = blank_columns(1, Origin.FORWARD)
+    zero = np.zeros(1, dtype=np.int32)
+    return Instances(
+        **columns | {"label": zero},
+        start_ns=np.zeros(1, dtype=np.int64),
+        end_ns=np.array([end], dtype=np.int64),
+        cpu_time_ns=np.array([calls.covered_ns()], dtype=np.int64),
+        thread=zero,
+        call_instance=np.zeros(len(api), dtype=np.int32),
+        busy_start_ns=api.start_ns,
+        busy_end_ns=api.end_ns,
+        busy_process=profile.thread_process[api.thread],
+        paths=("/",),
+    )
+
+
+def simple_table(instances: Instances) -> OpTable:
+    """Return the placeholder op; work without a launching call belongs to it as well."""
+    op = Op(
+        op_id="SIMPLE_MODE_GLOBAL_NODE_OP_TYPE_1",
+        op_name="simple_mode_global_node_name",
+        op_type="simple_mode_global_node_op_type",
+        process=0,
+    )
+    return OpTable((op,), np.zeros(len(instances), dtype=np.int32))

@@ -11,9 +11,9 @@ from aggregator.advice import advise
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Finding, Unknown
 from aggregator.advice.reader import read_facts
+from aggregator.advice.recorded_memory import RecordedMemory
 from aggregator.advice.verdict import MIN_STEPS
 from aggregator.dldb.guarded import DAMAGE
-from aggregator.dldb.memory_facts import read_recorded_memory
 from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.rows.replay import replay_tables
 from aggregator.dldb.writer import Table, has_table, insert_rows
@@ -232,3 +232,52 @@ def _unknown_row(unknown: Unknown) -> dict[str, Value]:
         "problem": unknown.problem,
         "needs": unknown.needs,
     }
+
+
+# Reads tables, not views: the views of an untrusted file must not run inside a write transaction.
+_RECORDINGS = (
+    "SELECT id, device, peak_allocated, peak_active, peak_reserved, failures, failed_bytes"
+    " FROM memory_recordings WHERE source <> 'nsys' ORDER BY id"
+)
+_KINDS = (
+    "SELECT k.meaning, sum(a.bytes) AS size FROM memory_allocations AS a"
+    " JOIN memory_recordings AS r ON r.id = a.recording"
+    " JOIN memory_codes AS k ON k.name = 'kind' AND k.code = a.kind"
+    " WHERE a.recording = ? AND a.alloc_event <= r.peak_event"
+    " AND (a.free_event = -1 OR a.free_event > r.peak_event)"
+    " GROUP BY k.meaning ORDER BY size DESC, k.meaning"
+)
+_GROWTH = (
+    "SELECT name, bytes, steps FROM memory_growth WHERE recording = ? ORDER BY bytes DESC, name"
+)
+_CHANGES = (
+    "SELECT change, peak_allocated FROM memory_changes WHERE recording = ?"
+    " ORDER BY peak_allocated, change"
+)
+
+
+def read_recorded_memory(connection: sqlite3.Connection) -> tuple[RecordedMemory, ...]:
+    """Return the recordings of PyTorch's allocator; none in databases of versions without them."""
+    if not has_table(connection, "memory_growth"):
+        return ()
+    query = "SELECT device_id, memory_bytes FROM devices"
+    totals = dict(connection.execute(query).fetchall())
+    return tuple(
+        RecordedMemory(
+            recording=number,
+            device=device,
+            # A process counts the GPUs that it can see; they may be others of the machine.
+            total_bytes=totals.get(device) or next(iter(totals.values()), None),
+            peak_allocated=allocated,
+            peak_active=active,
+            peak_reserved=reserved,
+            failures=failures,
+            failed_bytes=failed,
+            kinds=dict(connection.execute(_KINDS, (number,)).fetchall()),
+            growth=tuple(map(tuple, connection.execute(_GROWTH, (number,)).fetchall())),
+            changes=tuple(map(tuple, connection.execute(_CHANGES, (number,)).fetchall())),
+        )
+        for number, device, allocated, active, reserved, failures, failed in connection.execute(
+            _RECORDINGS
+        ).fetchall()
+    )

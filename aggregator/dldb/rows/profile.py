@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from aggregator.dldb.rows.corrected import marker_tables
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables
-from aggregator.dldb.rows.counters import counter_tables
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
 from aggregator.dldb.rows.ops import op_table
 from aggregator.dldb.rows.phases import phase_ranges
@@ -22,7 +21,7 @@ from aggregator.importing.imported import (
 )
 from aggregator.kernels.traits import kernel_traits
 from aggregator.profile.arrays import Int32, Integers, ordered, parts_of, row_codes
-from aggregator.profile.profile import Device
+from aggregator.profile.profile import Counter, Device
 from aggregator.profile.recorded_part import RecordedPart
 from aggregator.profile.settings import NOT_RECORDED, read_settings
 from aggregator.texts import say
@@ -393,3 +392,31 @@ def _api_calls(data: ImportedProfile) -> Iterator[Table]:
                 "correlation_id": api.correlation_id[row],
             },
         )
+
+
+def counter_tables(counters: Sequence[Counter]) -> Iterator[Table]:
+    """Yield the counters of a profile, and their samples in order of time."""
+    if not counters:
+        return
+    columns = {
+        name: [getattr(track, name) for track in counters] for name in ("name", "unit", "source")
+    }
+    numbers = np.arange(1, len(counters) + 1)
+    devices = np.array([counter.device + 1 for counter in counters])
+    yield Table("counters", {"id": numbers, "device": devices, **columns})
+    of_sample = np.repeat(numbers, [len(counter.start_ns) for counter in counters])
+    start, stop, value = (
+        np.concatenate([getattr(counter, name) for counter in counters])
+        for name in ("start_ns", "stop_ns", "value")
+    )
+    order = np.lexsort((of_sample, start))
+    yield Table(
+        "counter_samples",
+        {
+            "id": np.arange(1, len(order) + 1),
+            "counter": of_sample[order],
+            "start": start[order],
+            "stop": stop[order],
+            "value": value[order],
+        },
+    )

@@ -14,7 +14,14 @@ import numpy as np
 
 from aggregator.errors import NoGpuActivityError, UnsupportedNsysSchemaError
 from aggregator.profile.arrays import NameCodes, dense_codes, distinct, narrow, narrowest
-from aggregator.profile.profile import Annotation, ApiCalls, DeviceWork, Profile, ProfileWarning
+from aggregator.profile.profile import (
+    Annotation,
+    ApiCalls,
+    DeviceWork,
+    GraphNodes,
+    Profile,
+    ProfileWarning,
+)
 from aggregator.profile.settings import read_settings
 from aggregator.sources.arrow_columns import arrow_connection, decoded, integers
 from aggregator.sources.nsys import schema as names
@@ -29,7 +36,6 @@ from aggregator.sources.nsys.counters import read_counters
 from aggregator.sources.nsys.diagnostics import read_diagnostics
 from aggregator.sources.nsys.gpu_memory import with_memory
 from aggregator.sources.nsys.gpu_speed import read_gpu_speed
-from aggregator.sources.nsys.graph_nodes import read_graph_nodes
 from aggregator.sources.nsys.nvtx import (
     EVENT_CATEGORY,
     LaneRows,
@@ -401,3 +407,25 @@ def _drop_open(nvtx: NvtxEvents, capture_ns: int, warnings: list[ProfileWarning]
 
 def _work(raw: dict[str, RawTable]) -> list[RawTable]:
     return [raw[table] for table in _WORK_TABLES]
+
+
+if TYPE_CHECKING:
+    from aggregator.profile.arrays import Int64
+    from aggregator.sources.repair import RawTable
+
+
+def read_graph_nodes(raw: dict[str, RawTable], threads: Int64) -> GraphNodes:
+    """Return the nodes of CUDA graphs that were traced node by node."""
+    table = raw[names.GRAPH_NODES]
+    known = np.isin(table["tid"], threads) & (table["node"] >= 0)
+    if not known.any():
+        return GraphNodes()
+    return GraphNodes(
+        time_ns=table["start"][known],
+        thread=np.searchsorted(threads, table["tid"][known]).astype(np.int32),
+        node=table["node"][known].astype(np.int64),
+        original=table["original"][known].astype(np.int64),
+        of_work=tuple(
+            raw[kind]["node"].astype(np.int64) for kind in (names.KERNELS, names.COPIES, names.SETS)
+        ),
+    )

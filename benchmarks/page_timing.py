@@ -42,7 +42,7 @@ const note = (name) => requestAnimationFrame(() => setTimeout(() => {
   window.__times[name] ??= performance.now();
 }));
 const look = () => {
-  if (/[0-9]/.test(document.querySelector('.headline-step b')?.textContent ?? '')) note('figures');
+  if (/[0-9]/.test(document.querySelector('.headline-step > span > b')?.textContent ?? '')) note('figures');
   if (document.querySelector('.iterations-svg .bar')) note('chart');
   requestAnimationFrame(look);
 };

@@ -169,12 +169,12 @@ def _pages_with(language: str) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("page", _pages_with("console"))
+@pytest.mark.parametrize("document", _pages_with("console"))
 def test_commands_run_and_print_what_the_page_shows(
-    page: Path, tmp_path: Path, fill: Callable[[Path, str], None]
+    document: Path, tmp_path: Path, fill: Callable[[Path, str], None]
 ) -> None:
     blocks = [
-        block for block in read_blocks(page) if block.language == "console" and block.is_run()
+        block for block in read_blocks(document) if block.language == "console" and block.is_run()
     ]
     fill(tmp_path, "\n".join(block.text for block in blocks))
     for block in blocks:
@@ -186,13 +186,13 @@ def test_commands_run_and_print_what_the_page_shows(
                 assert re.fullmatch(pattern_of(shown), printed), f"{command}{printed}"
 
 
-@pytest.mark.parametrize("page", _pages_with("sql"))
+@pytest.mark.parametrize("document", _pages_with("sql"))
 def test_queries_are_answered_by_a_database(
-    page: Path, tmp_path: Path, fill: Callable[[Path, str], None]
+    document: Path, tmp_path: Path, fill: Callable[[Path, str], None]
 ) -> None:
     fill(tmp_path, "dlprof_dldb.sqlite")
     with sqlite3.connect(tmp_path / "dlprof_dldb.sqlite") as connection:
-        for block in read_blocks(page):
+        for block in read_blocks(document):
             if block.language == "sql" and block.is_run():
                 connection.execute(block.text).fetchall()
 

@@ -206,7 +206,7 @@ def limit_table() -> str:
     rows = []
     for code, limit in LIMITS.items():
         bounds = [
-            "; ".join(str(one.title) for one in FIGURES.values() if code in touched(one))
+            "; ".join(str(figure.title) for figure in FIGURES.values() if code in touched(figure))
             for touched in (
                 attrgetter("at_least"),
                 attrgetter("at_most"),

@@ -80,7 +80,7 @@ class ClockLog:
         return [bool(flag) for flag in found]
 
 
-def same_steps(ends_ns: Sequence[int], bare_ends_ns: Sequence[int]) -> list[int]:
+def same_steps(ends_ns: Sequence[int], unprofiled_ends_ns: Sequence[int]) -> list[int]:
     """Return the steps of a program's own clock that are the bare steps, by the time of their ends.
 
     Bare steps before the collection and those after it do not follow each other. A program ends a
@@ -88,11 +88,13 @@ def same_steps(ends_ns: Sequence[int], bare_ends_ns: Sequence[int]) -> list[int]
 
     Args:
         ends_ns: Ends of the steps by the program's own clock, ascending.
-        bare_ends_ns: Ends of the bare steps.
+        unprofiled_ends_ns: Ends of the bare steps.
     """
     own = np.array(ends_ns, dtype=np.int64)
     if len(own) < 2:
         return []
-    after = np.searchsorted(own, np.array(bare_ends_ns, dtype=np.int64)).clip(1, len(own) - 1)
-    is_before = np.array(bare_ends_ns) - own[after - 1] < own[after] - np.array(bare_ends_ns)
+    after = np.searchsorted(own, np.array(unprofiled_ends_ns, dtype=np.int64)).clip(1, len(own) - 1)
+    is_before = np.array(unprofiled_ends_ns) - own[after - 1] < own[after] - np.array(
+        unprofiled_ends_ns
+    )
     return sorted({int(at) for at in after - is_before})

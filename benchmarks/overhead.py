@@ -29,8 +29,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from aggregator.sources.nsys.reference import BARE, PROFILED
 from aggregator.sources.nsys.reference import MARKED as MARKED_STEP
+from aggregator.sources.nsys.reference import PROFILED, UNPROFILED
 from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.measured import REPOSITORY
 from benchmarks.overhead_tables import ALONE, MARKED, NSYS, OWN, workload_tables
@@ -188,8 +188,8 @@ class Bench:
     ) -> dict[str, Any]:
         """Which steps of the program's clock were timed and recorded, and how the clocks differ."""
         slowed, ends_ns = self._slowed(gpus, own), own.get("ends_ns", ())
-        bare = [row for row in rows if row[0] == BARE and row[3]]
-        same = same_steps(ends_ns, [row[3] for row in bare])
+        unprofiled = [row for row in rows if row[0] == UNPROFILED and row[3]]
+        same = same_steps(ends_ns, [row[3] for row in unprofiled])
         of_phase = {
             phase: same_steps(ends_ns, [row[3] for row in rows if row[0] == phase and row[3]])
             for phase in (PROFILED, MARKED_STEP)
@@ -198,12 +198,12 @@ class Bench:
         recorded = of_phase[PROFILED] or of_phase[MARKED_STEP]
         found: dict[str, Any] = {"recorded": recorded, "slowed_pct": _pct(slowed)}
         if recorded:
-            last = max(row[3] or 0 for row in rows if row[0] != BARE)
+            last = max(row[3] or 0 for row in rows if row[0] != UNPROFILED)
             found["after"] = [at for at, end_ns in enumerate(ends_ns) if end_ns > last][2:]
         if len(same) > LEAST:
-            bare_ms = [row[1 if row[2] is None else 2] / 1e6 for row in bare]
+            unprofiled_ms = [row[1 if row[2] is None else 2] / 1e6 for row in unprofiled]
             own_ms = statistics.median(own["times_ms"][at] for at in same)
-            found["clock_error_pct"] = 100.0 * abs(statistics.median(bare_ms) / own_ms - 1.0)
+            found["clock_error_pct"] = 100.0 * abs(statistics.median(unprofiled_ms) / own_ms - 1.0)
         return found
 
     def _run(self, command: Sequence[str], gpus: str, result: dict[str, Any], times: Path) -> float:

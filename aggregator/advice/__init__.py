@@ -241,13 +241,13 @@ def _without_promise(facts: Facts, finding: Finding) -> Finding:
             "Measured in the step as profiled. Markers and tracing slow the CPU down, so nothing "
             "is known of what a fix saves until the step was timed without them"
         ),
-        needs=_MEASURE_BARE
+        needs=_MEASURE_UNPROFILED
         if finding.needs is None
-        else say("{first}. {second}", first=_MEASURE_BARE, second=finding.needs),
+        else say("{first}. {second}", first=_MEASURE_UNPROFILED, second=finding.needs),
     )
 
 
-_MEASURE_BARE = say(
+_MEASURE_UNPROFILED = say(
     "Time the step without the profiler: dlprof python train.py does, or give what the program "
     "prints with --bare_step_ms"
 )
@@ -265,7 +265,7 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
     step_ns, known_ns, is_replayed = facts.step_ns, None, False
     if facts.trusted_correction is not None and facts.corrected_idle_pct is not None:
         step_ns = float(facts.trusted_correction.measured_ns.mean())
-        finding = _of_bare_step(
+        finding = _of_unprofiled_step(
             finding, facts.step_ns / max(step_ns, 1.0), facts.corrected_idle_pct
         )
     if facts.scale is not None and facts.replay is not None and finding.remedy is not None:
@@ -310,8 +310,8 @@ def _within_step(
         known_ns: What a what-if of its remedy saves; None: it was not replayed.
         is_replayed: Whether its remedy was replayed.
     """
-    bare_ns = None if facts.steps.is_single else facts.bare_step_ns
-    whole_ns = float(bare_ns or facts.typical_step_ns)
+    unprofiled_ns = None if facts.steps.is_single else facts.bare_step_ns
+    whole_ns = float(unprofiled_ns or facts.typical_step_ns)
     most_ns = whole_ns if known_ns is None else min(known_ns, whole_ns)
     if finding.advice in OF_THE_HOST or finding.advice == input_bound.NAME:
         most_ns = min(most_ns, max(whole_ns - facts.gpu_work_ns, 0.0))
@@ -319,13 +319,13 @@ def _within_step(
         most_ns = min(most_ns, facts.gpu_work_ns)
     kept_ns = min(saved_ns, most_ns)
     gain_pct = 100.0 * kept_ns / max(whole_ns, 1.0)
-    if bare_ns is None and gain_pct < MIN_GAIN_PCT <= (finding.gain_pct or 0.0):
+    if unprofiled_ns is None and gain_pct < MIN_GAIN_PCT <= (finding.gain_pct or 0.0):
         return replace(finding, is_of_host=True)
     reasoning = finding.reasoning
     if is_replayed:
         reasoning = _reasoning(facts, finding, saved_ns, kept_ns, whole_ns)
     severity, bound = finding.severity, GainBound.AT_MOST
-    if is_replayed and bare_ns is None and _is_of_work(finding):
+    if is_replayed and unprofiled_ns is None and _is_of_work(finding):
         if kept_ns < saved_ns * (1.0 - _SAME_GAIN):  # The rest is time of the CPU itself.
             bound = GainBound.AT_LEAST
         elif gain_pct < LIMITED_RATIO * (finding.estimate_pct or 0.0):
@@ -445,7 +445,7 @@ _OF_IDLE_TIME = frozenset(
 """Advisers that save idle time of the GPU."""
 
 
-def _of_bare_step(finding: Finding, ratio: float, idle_pct: float) -> Finding:
+def _of_unprofiled_step(finding: Finding, ratio: float, idle_pct: float) -> Finding:
     """The estimate as a share of the step without profiling, whose idle time is shorter.
 
     Args:

@@ -288,8 +288,12 @@ class Facts:
         """Share of the step without profiling in which the GPU is idle. Unit: percent."""
         profile = self.trusted_correction
         if profile is None:
-            bare = self.bare_step_ns
-            return None if bare is None else 100.0 * max(1.0 - self.gpu_work_ns / bare, 0.0)
+            unprofiled = self.bare_step_ns
+            return (
+                None
+                if unprofiled is None
+                else 100.0 * max(1.0 - self.gpu_work_ns / unprofiled, 0.0)
+            )
         mean_ns = max(float(profile.measured_ns.mean()), 1.0)
         return 100.0 * max(1.0 - busy_ns(profile) / mean_ns, 0.0)
 

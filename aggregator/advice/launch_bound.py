@@ -42,8 +42,8 @@ def advise(facts: Facts) -> Answer:
     waited = here & facts.launched_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
     total, gaps = int(facts.gap_ns[waited].sum()), int(waited.sum())
     profiled = facts.gpu_share_pct(gpu, total)
-    bare = facts.without_profiling_pct(gpu, total)
-    share = profiled if bare is None else bare
+    unprofiled = facts.without_profiling_pct(gpu, total)
+    share = profiled if unprofiled is None else unprofiled
     if share < MIN_SHARE_PCT or gaps < MIN_GAPS * facts.steps.count:
         return None
     launches = int((facts.launched & here).sum()) // facts.steps.count
@@ -55,7 +55,7 @@ def advise(facts: Facts) -> Answer:
             is_of_all_steps=True,
         ),
         gain_pct=facts.gpu_share_pct(gpu, max(total - GRAPH_GAP_NS * gaps, 0)),
-        problem=_problem(gpu.device, launches, profiled, bare),
+        problem=_problem(gpu.device, launches, profiled, unprofiled),
         recommendation=_recommendation(facts),
         reasoning=say(
             "Gaps of up to 1 ms before work that was launched when the GPU had no work "
@@ -75,8 +75,8 @@ def advise(facts: Facts) -> Answer:
     )
 
 
-def _problem(device: int, launches: int, profiled_pct: float, bare_pct: float | None) -> Text:
-    if bare_pct is None:
+def _problem(device: int, launches: int, profiled_pct: float, unprofiled_pct: float | None) -> Text:
+    if unprofiled_pct is None:
         return say(
             "GPU {device} waits for launches {share:.0f}% of the step ({count:,} launches a step)",
             device=device,
@@ -87,7 +87,7 @@ def _problem(device: int, launches: int, profiled_pct: float, bare_pct: float | 
         "Without profiling, GPU {device} waits about {share:.0f}% of the step for launches (as "
         "profiled {profiled:.0f}%; {count:,} launches a step)",
         device=device,
-        share=bare_pct,
+        share=unprofiled_pct,
         profiled=profiled_pct,
         count=launches,
     )

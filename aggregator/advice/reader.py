@@ -18,7 +18,7 @@ from aggregator.errors import ReplayError
 from aggregator.events.model import UNKNOWN, WorkKind
 from aggregator.events.steps import Between
 from aggregator.events.store import EventStore
-from aggregator.events.window import NoStepsError, Steps, read_bare_step, read_steps
+from aggregator.events.window import NoStepsError, Steps, read_steps, read_unprofiled_step
 from aggregator.profile.arrays import NO_ROW, Bool, distinct
 from aggregator.profile.intervals import Flattened, flatten, union_of
 from aggregator.replay.analysis import ReplayedProfile
@@ -46,7 +46,9 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
     """
     steps = read_steps(store, aggr)
     if known is not None and _window(known.steps) == _window(steps):
-        return replace(known, aggr=aggr, steps=steps, bare_step_ns=read_bare_step(store, aggr))
+        return replace(
+            known, aggr=aggr, steps=steps, bare_step_ns=read_unprofiled_step(store, aggr)
+        )
     work = _read_work(store, aggr, steps)
     if not len(work):
         raise NoStepsError
@@ -76,7 +78,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         rank_waits=_rank_waits(store, aggr, steps),
         has_several_loops=several,
         replayed=_replayed(store, aggr, steps, len(work)),
-        bare_step_ns=read_bare_step(store, aggr),
+        bare_step_ns=read_unprofiled_step(store, aggr),
     )
     if steps.is_single or late_ranks.waiting_pct(facts) < late_ranks.MIN_SHARE_PCT:
         return facts

@@ -118,7 +118,7 @@ class Symptoms:
     roofline: Roofline = field(default_factory=Roofline)
     path: PathShares | None = None  # None: the steps were not replayed.
     # Whether the step without profiling is known: idle time of the GPU may be the profiler's.
-    has_bare: bool = True
+    has_unprofiled: bool = True
     first: FirstFinding | None = None  # None: nothing was found.
     step_ns: float | None = None  # The typical step; None: the median one is. Unit: ns.
 
@@ -160,7 +160,7 @@ _LIMIT_OF = {
 def limiting_factor(symptoms: Symptoms) -> Verdict:
     """Return the first finding in one sentence, or what takes most of a step without one."""
     found = _limit_of_step(symptoms)
-    if found.limit in (Limit.LAUNCH, Limit.HOST) and not symptoms.has_bare:
+    if found.limit in (Limit.LAUNCH, Limit.HOST) and not symptoms.has_unprofiled:
         found = _of_profiled_step(symptoms)
     first = symptoms.first
     if first is None or symptoms.median_ns is None:

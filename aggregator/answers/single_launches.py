@@ -37,7 +37,7 @@ _FROM_LATER: Final = say(
     "of the function, maybe of other sizes: record with --bare_steps=0 --profile_steps=all for the "
     "chosen one."
 )
-_BARE_STEPS: Final = "SELECT value FROM dldb_meta WHERE key = 'bare_steps' AND value > '0'"
+_UNPROFILED_STEPS: Final = "SELECT value FROM dldb_meta WHERE key = 'bare_steps' AND value > '0'"
 _LATER_WINDOWS: Final = "SELECT pid FROM view_windows GROUP BY pid HAVING count(*) > 1"
 _NO_LAUNCHES: Final = say("The database holds no launches in their order.")
 _NO_SAMPLES: Final = say(
@@ -160,7 +160,7 @@ def _read_commands(
 
 def _begins_later(connection: sqlite3.Connection) -> bool:
     """Return whether dlprof left out launches: of steps that it timed only, or between windows."""
-    sought = [_BARE_STEPS, *([_LATER_WINDOWS] if has_table(connection, "windows") else ())]
+    sought = [_UNPROFILED_STEPS, *([_LATER_WINDOWS] if has_table(connection, "windows") else ())]
     return any(connection.execute(query).fetchone() is not None for query in sought)
 
 

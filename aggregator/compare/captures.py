@@ -26,7 +26,7 @@ from aggregator.dldb.ownership import (
 from aggregator.dldb.writer import has_table
 from aggregator.errors import DatabaseError, ProfileError
 from aggregator.events.model import LOADER_TYPES
-from aggregator.events.window import read_bare_step
+from aggregator.events.window import read_unprofiled_step
 from aggregator.kernels.traits import kernel_traits
 from aggregator.metrics.owners import Ownership
 from aggregator.profile.limits import LimitCode
@@ -98,7 +98,7 @@ def read_capture(
         devices=ownership.devices,
         lengths_ns=ownership.lengths_ns,
         has_steps=steps is not None,
-        unprofiled_ns=read_bare_step(stored_events(connection), number),
+        unprofiled_ns=read_unprofiled_step(stored_events(connection), number),
         is_given=not meta.get("bare_step_ns"),
         numbers=ownership.numbers,
     )

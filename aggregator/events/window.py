@@ -120,7 +120,7 @@ def _stored_steps(store: EventStore, aggr: int) -> Steps | None:
     )
 
 
-def read_bare_step(store: EventStore, aggr: int) -> int | None:
+def read_unprofiled_step(store: EventStore, aggr: int) -> int | None:
     """Return the step without profiling, measured or else given by the user; None: unknown. ns."""
     measured = str(dict(store.values("dldb_meta", "key", "value")).get("bare_step_ns") or "")
     if measured.isdecimal():

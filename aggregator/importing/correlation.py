@@ -83,7 +83,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     find_limits(profile, calls)
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
-    if profile.reference.bare.median_ns is not None:
+    if profile.reference.unprofiled.median_ns is not None:
         profile.call_markers = markers_before_calls(profile)
     marked_until_ns = name_unmarked_steps(profile, calls)
     if reading is not None:

@@ -57,7 +57,7 @@ class TimedSteps:
 class StepReference:
     """What a step takes without profiling and with it, in one process."""
 
-    bare: TimedSteps = TimedSteps()
+    unprofiled: TimedSteps = TimedSteps()
     profiled: TimedSteps = TimedSteps()
     step_end: str = ""  # What ends a step: ``optimizer`` or ``call``; empty: unknown.
     reason: str = FOREIGN  # Why the bare step is unknown; empty: it is known.
@@ -75,7 +75,7 @@ def timed_steps(times_ns: Sequence[int]) -> TimedSteps:
 
 
 def step_reference(
-    bare_ns: Sequence[int],
+    unprofiled_ns: Sequence[int],
     profiled_ns: Sequence[int],
     step_end: str,
     code: str,
@@ -84,22 +84,26 @@ def step_reference(
     """Return the reference of a process.
 
     Args:
-        bare_ns: Times of steps without profiling.
+        unprofiled_ns: Times of steps without profiling.
         profiled_ns: Times of profiled steps.
         step_end: What ends a step.
         code: Why bare steps are missing.
         phases: The phase of each bare step; empty: none.
     """
-    bare, profiled = timed_steps(bare_ns), timed_steps(profiled_ns)
-    reason = "" if bare.median_ns else _REASONS.get(code, _TOO_FEW)
-    if bare.median_ns and profiled.median_ns and profiled.median_ns < _FASTER * bare.median_ns:
-        return StepReference(TimedSteps(bare.steps), profiled, step_end, _WARMING_UP)
-    return StepReference(bare, profiled, step_end, reason, _by_phase(bare_ns, phases))
+    unprofiled, profiled = timed_steps(unprofiled_ns), timed_steps(profiled_ns)
+    reason = "" if unprofiled.median_ns else _REASONS.get(code, _TOO_FEW)
+    if (
+        unprofiled.median_ns
+        and profiled.median_ns
+        and profiled.median_ns < _FASTER * unprofiled.median_ns
+    ):
+        return StepReference(TimedSteps(unprofiled.steps), profiled, step_end, _WARMING_UP)
+    return StepReference(unprofiled, profiled, step_end, reason, _by_phase(unprofiled_ns, phases))
 
 
-def _by_phase(bare_ns: Sequence[int], phases: Sequence[str]) -> dict[str, TimedSteps]:
+def _by_phase(unprofiled_ns: Sequence[int], phases: Sequence[str]) -> dict[str, TimedSteps]:
     by_name: dict[str, list[int]] = {}
-    for time_ns, name in zip(bare_ns, phases, strict=False):
+    for time_ns, name in zip(unprofiled_ns, phases, strict=False):
         by_name.setdefault(name, []).append(time_ns)
     found = {name: timed_steps(times) for name, times in by_name.items() if name}
     return {name: steps for name, steps in found.items() if steps.median_ns}

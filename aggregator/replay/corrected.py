@@ -55,14 +55,14 @@ class CorrectedStep:
 
 
 def correct(
-    profile: ReplayedProfile, markers: Int64, bare_ns: int, profiled_ns: int
+    profile: ReplayedProfile, markers: Int64, unprofiled_ns: int, profiled_ns: int
 ) -> CorrectedStep:
     """Replay a profile without the costs of profiling.
 
     Args:
         profile: The profile as it was measured.
         markers: Starts and ends of ranges since the call before in the thread, by row of the calls.
-        bare_ns: Median step without profiling, by the program's clock. Unit: ns.
+        unprofiled_ns: Median step without profiling, by the program's clock. Unit: ns.
         profiled_ns: Median profiled step, by the same clock. Unit: ns.
     """
     cost = segment_costs_ns(profile.graph, markers)
@@ -73,7 +73,7 @@ def correct(
         return float(np.median(profile.steps.lengths_ns(times.work_start_ns)))
 
     measured = step(0.0, 0.0)
-    wanted = measured * min(bare_ns / max(profiled_ns, 1), 1.0)
+    wanted = measured * min(unprofiled_ns / max(profiled_ns, 1), 1.0)
     scale = slower = 0.0
     if wanted < measured * (1 - SAME_STEP):
         scale = _least(lambda value: step(value, 0.0), MAX_SCALE, wanted)

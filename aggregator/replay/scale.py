@@ -14,7 +14,7 @@ import numpy as np
 
 from aggregator.events.steps import Statistic
 from aggregator.events.store import EventStore
-from aggregator.events.window import read_bare_step
+from aggregator.events.window import read_unprofiled_step
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.analysis import PathShare, Prediction, ReplayedProfile
 from aggregator.replay.corrected import busy_ns
@@ -126,9 +126,9 @@ def read_scale(
         as_profiled: Take the step as profiled, also where the step without profiling is known.
     """
     own_median = max(_of(Statistic.MEDIAN, profile.measured_ns), 1.0)
-    bare_ns, median = read_bare_step(store, aggr), Statistic.MEDIAN
+    unprofiled_ns, median = read_unprofiled_step(store, aggr), Statistic.MEDIAN
     if is_corrected:
-        step_ns = bare_ns or round(own_median)
+        step_ns = unprofiled_ns or round(own_median)
         ratio = step_ns / own_median
         return StepScale(step_ns, median, "bare", is_corrected, ratio)
     names = ("statistic", "median", "mean", "given")
@@ -139,7 +139,7 @@ def read_scale(
     typical, mean, given = int(rows[0][1]), int(rows[0][2]), rows[0][3]
     profiled = mean if statistic is Statistic.MEAN else typical
     ratio = profiled / max(_of(statistic, profile.measured_ns), 1.0)
-    if bare_ns is None or as_profiled:
+    if unprofiled_ns is None or as_profiled:
         return StepScale(profiled, statistic, "profiled", is_corrected, ratio)
-    basis = "given" if given == bare_ns else "bare"
-    return StepScale(bare_ns, statistic, basis, is_corrected, ratio)
+    basis = "given" if given == unprofiled_ns else "bare"
+    return StepScale(unprofiled_ns, statistic, basis, is_corrected, ratio)

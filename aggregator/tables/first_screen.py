@@ -58,9 +58,9 @@ def read_step(summary: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     measured, given = summary["bare_step_ns"], summary["given_step_ns"]
     basis = "bare" if measured is not None else "given" if given is not None else "profiled"
-    bare = given if measured is None else measured
+    unprofiled = given if measured is None else measured
     return {
-        "ns": profiled if bare is None else bare,
+        "ns": profiled if unprofiled is None else unprofiled,
         "basis": basis,
         "statistic": summary["step_statistic"],
         "reason": summary["uneven_reason"] or None,
@@ -69,7 +69,7 @@ def read_step(summary: Mapping[str, Any]) -> dict[str, Any] | None:
         "p10_ns": summary["step_p10_ns"],
         "p90_ns": summary["step_p90_ns"],
         "profiled_ns": profiled,
-        "bare_ns": bare,
+        "bare_ns": unprofiled,
         "corrected_ns": summary["corrected_step_ns"],
         "steps": summary["step_count"],
         "iterations": summary["profiled_iterations"],

@@ -53,15 +53,15 @@ def read_verdict(data: AggregationData) -> Verdict:
         shares=_shares(data.read_object(RESOURCE_USAGE)),
         **_steps(summary),
         gains_pct=_gains(data),
-        has_bare=_has_bare(summary),
+        has_unprofiled=_has_unprofiled(summary),
         first=_first(data),
         roofline=_roofline(data.read_object(EFFICIENCY)),
         # Without ranges the replay is that of the whole profile.
         path=None if summary["loop_reason"] else _path(data),
     )
-    bare = _without_profiling(profiled, summary)
-    found = limiting_factor(profiled if bare is None else bare)
-    is_corrected = bare is not None and found.limit != Limit.UNKNOWN
+    unprofiled = _without_profiling(profiled, summary)
+    found = limiting_factor(profiled if unprofiled is None else unprofiled)
+    is_corrected = unprofiled is not None and found.limit != Limit.UNKNOWN
     sentence = found.sentence
     if is_corrected and not sentence.startswith(_WITHOUT):
         sentence = say("Without profiling: {sentence}", sentence=sentence)
@@ -160,7 +160,7 @@ def _shares(usage: Mapping[str, Any]) -> StepShares | None:
     )
 
 
-def _has_bare(summary: Mapping[str, Any]) -> bool:
+def _has_unprofiled(summary: Mapping[str, Any]) -> bool:
     """Return whether the step without profiling was measured or given."""
     names = ("bare_step_ns", "corrected_step_ns", "given_step_ns")
     return any(summary[name] is not None for name in names)

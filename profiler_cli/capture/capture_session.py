@@ -25,8 +25,8 @@ from aggregator.errors import NotProfiledError, NsysFailedError
 from aggregator.options import Mode
 from aggregator.sources.collector.step_times import (
     Steps,
-    bare_median_ns,
     read_steps,
+    unprofiled_median_ns,
     write_notes,
     write_steps,
 )
@@ -233,7 +233,7 @@ class Collection:
 
     def nothing_profiled(self, ending: Ending, options: Options) -> NotProfiledError:
         """Make the error that says why nothing was recorded."""
-        measured = bare_median_ns(self.steps)
+        measured = unprofiled_median_ns(self.steps)
         hint = "Run it again with --bare_steps=0, which profiles from the start."
         if options.delay and ending.seconds < options.delay:
             hint = ""
@@ -279,7 +279,7 @@ def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
     """
     given = split_nsys_opts(options.nsys_opts)
     can = LATER_SWITCH in nsys.switches and SESSION_SWITCH in nsys.switches
-    if not can or not has_bare_steps(options):
+    if not can or not has_unprofiled_steps(options):
         return Collection(nsys)
     folder = make_folder()
     output = ["-o", str(base).replace("%", "%%"), "--export=sqlite"]
@@ -289,7 +289,7 @@ def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
     return Collection(nsys, words, folder, is_started=False)
 
 
-def has_bare_steps(options: Options) -> bool:
+def has_unprofiled_steps(options: Options) -> bool:
     """Whether the application may time its first steps itself."""
     begins = processes.begins_late(options) or options.memory
     marked = options.mode in {Mode.AUTO, Mode.PYTORCH}

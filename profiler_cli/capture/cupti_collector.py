@@ -23,7 +23,7 @@ from profiler_cli.capture.capture_session import (
     STARTED,
     Collection,
     Ending,
-    has_bare_steps,
+    has_unprofiled_steps,
     make_folder,
 )
 from profiler_cli.capture.nsight import EXPORT_SUFFIX, Nsys
@@ -239,7 +239,7 @@ def plan_own(options: Options, base: Path, library: Path, cupti: Path | None) ->
     Raises:
         CollectorError: The folder cannot be written.
     """
-    folder = make_folder() if has_bare_steps(options) else None
+    folder = make_folder() if has_unprofiled_steps(options) else None
     return OwnCollection(
         Nsys(Path(), ()),
         folder=folder,

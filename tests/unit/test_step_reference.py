@@ -13,24 +13,28 @@ def test_median_and_percentiles_are_those_of_the_steps() -> None:
 
 def test_steps_of_both_kinds_have_their_medians() -> None:
     found = step_reference([100, 100, 110], [150, 150, 120], "optimizer", "")
-    assert (found.bare.median_ns, found.profiled.median_ns, found.reason) == (100, 150, "")
+    assert (found.unprofiled.median_ns, found.profiled.median_ns, found.reason) == (100, 150, "")
 
 
 def test_too_few_steps_are_no_reference() -> None:
     found = step_reference([100, 100], [150, 150, 150], "optimizer", "")
-    assert found.bare.median_ns is None
+    assert found.unprofiled.median_ns is None
     assert found.reason == "Fewer than 3 steps ran without profiling."
 
 
 def test_steps_that_become_faster_were_warm_up() -> None:
     found = step_reference([100] * 5, [40] * 5, "call", "")
-    assert (found.bare.steps, found.bare.median_ns, found.profiled.median_ns) == (5, None, 40)
+    assert (found.unprofiled.steps, found.unprofiled.median_ns, found.profiled.median_ns) == (
+        5,
+        None,
+        40,
+    )
     assert "warming up" in found.reason
-    assert step_reference([100] * 5, [95] * 5, "call", "").bare.median_ns == 100
+    assert step_reference([100] * 5, [95] * 5, "call", "").unprofiled.median_ns == 100
 
 
 def test_a_capture_of_others_says_that_it_has_none() -> None:
-    assert StepReference().bare.median_ns is None
+    assert StepReference().unprofiled.median_ns is None
     assert StepReference().reason.startswith("The capture holds no steps without profiling")
 
 

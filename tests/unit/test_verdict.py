@@ -239,7 +239,9 @@ def test_a_finding_that_saves_little_does_not_explain_the_step() -> None:
     """Ranks that wait for each other for 3% of a step of which the GPU idles two thirds."""
     first = FirstFinding("late_ranks", "The ranks wait 13% of the step", 1_880_000, 3.3)
     given = replace(
-        replayed(IDLE, replace(PATH, host=100.0), launch_bound=43.9), has_bare=False, first=first
+        replayed(IDLE, replace(PATH, host=100.0), launch_bound=43.9),
+        has_unprofiled=False,
+        first=first,
     )
 
     verdict = limiting_factor(given)

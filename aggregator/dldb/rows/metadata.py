@@ -106,10 +106,10 @@ def _recorded(part: RecordedPart) -> dict[str, str]:
 def _reference(found: StepReference) -> dict[str, str]:
     """Return what a step takes without profiling; an empty text is unknown."""
     values = {
-        "bare_steps": found.bare.steps,
-        "bare_step_ns": found.bare.median_ns,
-        "bare_step_p10_ns": found.bare.p10_ns,
-        "bare_step_p90_ns": found.bare.p90_ns,
+        "bare_steps": found.unprofiled.steps,
+        "bare_step_ns": found.unprofiled.median_ns,
+        "bare_step_p10_ns": found.unprofiled.p10_ns,
+        "bare_step_p90_ns": found.unprofiled.p90_ns,
         "profiled_steps": found.profiled.steps,
         "profiled_step_ns": found.profiled.median_ns,
     }

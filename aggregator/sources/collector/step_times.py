@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.sources.nsys.reference import BARE, COLUMNS, END, NOTE, PHASES, WORK
+from aggregator.sources.nsys.reference import COLUMNS, END, NOTE, PHASES, UNPROFILED, WORK
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, LOOPS, STEP_TIMES
 from aggregator.sources.nsys.windows import LOOP_COLUMNS
 from aggregator.system.untrusted_json import read_object
@@ -33,7 +33,7 @@ def read_steps(folder: Path) -> Steps:
     return found
 
 
-def bare_median_ns(steps: Steps) -> tuple[int, int] | None:
+def unprofiled_median_ns(steps: Steps) -> tuple[int, int] | None:
     """Return median and number of the bare steps of the first process that has any."""
     for content in steps:
         times = sorted(times_of(content, "bare", "gpu_ns") or times_of(content, "bare", "host_ns"))
@@ -133,7 +133,7 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
         host, gpu = times_of(content, phase, "host_ns"), times_of(content, phase, "gpu_ns")
         both = gpu if len(gpu) == len(host) else [None] * len(host)
         clock = str(content.get("clock") or "")
-        work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
+        work = _phases(content, len(host)) if phase == UNPROFILED else [""] * len(host)
         ends = times_of(content, phase, "end_utc_ns", MAX_UTC_NS)
         ends_or_none = ends if len(ends) == len(host) else [None] * len(host)
         rows += [

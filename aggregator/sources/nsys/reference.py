@@ -19,7 +19,7 @@ WORK: Final = "work"
 END: Final = "endUtcNs"
 """End of a step since 1970; NULL: unknown. Older exports do not have it. Unit: ns."""
 NOTE: Final = "stepTimes"
-PHASES: Final = (BARE := "bare", PROFILED := "profiled", MARKED := "marked")
+PHASES: Final = (UNPROFILED := "bare", PROFILED := "profiled", MARKED := "marked")
 """Steps before the collection; profiled ones without markers; profiled ones with markers."""
 _MAX_ROWS: Final = 1_000_000
 _MAX_NS: Final = 1 << 53
@@ -37,7 +37,7 @@ def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
     except CorruptProfileError:
         # The profile is complete without these times.
         return StepReference()
-    bare: dict[object, list[int]] = {}
+    unprofiled: dict[object, list[int]] = {}
     phases: dict[object, list[str]] = {}
     profiled: dict[object, list[int]] = {}
     marked: dict[object, list[int]] = {}
@@ -50,21 +50,21 @@ def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
         about[pid] = (rank if isinstance(rank, int) else -1, str(step_end or ""))
         if is_slowed:
             left_out.add(pid)
-        elif phase == BARE:
-            bare.setdefault(pid, []).append(gpu_ns)
+        elif phase == UNPROFILED:
+            unprofiled.setdefault(pid, []).append(gpu_ns)
             phases.setdefault(pid, []).append(str(of_phase or ""))
         elif phase in (PROFILED, MARKED):
             steps = profiled if phase == PROFILED else marked
             steps.setdefault(pid, []).append(host_ns)
     if not about:
         return step_reference((), (), "", code)
-    best = min(about, key=lambda pid: (about[pid][0], -len(bare.get(pid, ())), str(pid)))
+    best = min(about, key=lambda pid: (about[pid][0], -len(unprofiled.get(pid, ())), str(pid)))
     times_ns = profiled.get(best, [])
     if len(times_ns) < LEAST_STEPS:
         times_ns = [*times_ns, *marked.get(best, ())]
     code = code or (GPU_SLOWED if best in left_out else "")
     step_end, of_phases = about[best][1], phases.get(best, ())
-    return step_reference(bare.get(best, ()), times_ns, step_end, code, of_phases)
+    return step_reference(unprofiled.get(best, ()), times_ns, step_end, code, of_phases)
 
 
 def _rows(schema: Schema) -> list[tuple[Any, ...]]:

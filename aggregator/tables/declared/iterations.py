@@ -196,7 +196,7 @@ _UNKNOWN_RATE = (
     "step is unknown: there are no two, or the program launches them faster than the GPU runs them."
 )
 
-_NO_BARE_STEP = "Fewer than three steps of this phase were timed without profiling."
+_NO_UNPROFILED_STEP = "Fewer than three steps of this phase were timed without profiling."
 
 _NO_BANDWIDTH = (
     "The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole "
@@ -239,14 +239,14 @@ PHASES = TableSpec(
                 "Step of this phase that ran without profiling, median.",
                 "t.bare_phase_step",
             ),
-            when_null=_NO_BARE_STEP,
+            when_null=_NO_UNPROFILED_STEP,
         ),
         replace(
             real(
                 "bare_tokens_per_second?",
                 "Tokens of an iteration by the median step without profiling.",
             ),
-            when_null=_NO_BARE_STEP,
+            when_null=_NO_UNPROFILED_STEP,
         ),
         real("gpu_busy_pct", "Share of the time in which the GPU ran kernels or CUDA graphs."),
         real("tc_time_pct?", "Share of that time in which a Tensor Core kernel ran."),

@@ -193,12 +193,15 @@ def test_arrows_between_nodes_of_graphs_are_dependencies_of_kernels(tmp_path: Pa
     launches = [
         _arrow(number, kernels[1], kernels[3])[0] for number in (5, "x", 1 << 70, None, 1.5)
     ]
+    nowhere = _arrow((1 << 40) + 9, kernels[0], kernels[2])
+    nowhere[0] |= {"pid": 1 << 80, "tid": "stream"}
+    launches += nowhere
     profile = _read(tmp_path, trace([*_events(), *kernels, *arrows, *launches]))
     names = [profile.strings[code] for code in profile.kernels.name.tolist()]
     before, after = profile.kernel_links.tolist()
     assert [(names[a], names[b]) for a, b in zip(before, after, strict=True)] == [("k0", "k2")]
-    assert [(w.code, w.count) for w in profile.warnings] == [("UNUSED_EVENTS", 1)]
-    assert "1 links of graph nodes" in profile.warnings[0].message
+    assert [(w.code, w.count) for w in profile.warnings] == [("UNUSED_EVENTS", 2)]
+    assert "2 links of graph nodes" in profile.warnings[0].message
 
 
 @pytest.mark.parametrize("backward", ["", "_backward"])

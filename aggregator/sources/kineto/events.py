@@ -170,11 +170,12 @@ class _Reader:
                 self._events.thread_names[key] = max(known, name)
             elif event.ph == "C" and event.cat == CATEGORY:
                 counted.append(event)
-            elif event.ph in "sf" and (number := _node_link(event)):
-                if not _is_possible(event.ts) or not isinstance(event.pid, int):
+            elif event.ph in ("s", "f") and (number := _node_link(event)):
+                if not _is_possible(event.ts):
                     self._events.broken += 1
                     continue
-                links.append((number, event.ph == "f", event.pid, _lane(event), _ns(event)))
+                gpu, lane = _number(event.pid), _number(event.tid)
+                links.append((number, event.ph == "f", gpu, lane, _ns(event)))
             elif event.ph == "s" and event.cat not in _KNOWN_FLOWS:
                 self._events.unused[f"links {event.cat}".rstrip()] += 1
             elif event.ph not in _LINKS and event.name not in _OF_THE_PROFILER:
@@ -252,8 +253,9 @@ def _node_link(event: Event) -> int:
     return number if is_number and (number := int(digits)) >= _FIRST_NODE_LINK else 0
 
 
-def _lane(event: Event) -> int:
-    return event.tid if isinstance(event.tid, int) and abs(event.tid) < _MAX_NS else -1
+def _number(place: int | str) -> int:
+    """Number of a GPU or lane; -1: it has another name."""
+    return place if isinstance(place, int) and abs(place) < _MAX_NS else -1
 
 
 def _ns(event: Any) -> int:
@@ -367,7 +369,7 @@ def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
     # Kineto leaves very long names mangled.
     return _work(events, chosen) | {
         "name": events.work_names.codes([demangle(event.name) for event in chosen]),
-        "lane": _ints([_lane(event) for event in chosen]),
+        "lane": _ints([_number(event.tid) for event in chosen]),
         "grid": np.array(grid, dtype=np.int32).reshape(-1, 3),
         "block": np.array(block, dtype=np.int32).reshape(-1, 3),
         "call": np.array([_call_number(event.args.call_id) for event in chosen], dtype=np.int64),

@@ -75,7 +75,7 @@ def run_attach(words: Sequence[str]) -> int:
     pid: int = options.pid
     python = _Python.of(pid)
     python.check(pid)
-    recorder = choose_recorder(Options(collector=CUPTI))
+    recorder = choose_recorder(Options(collector=CUPTI, application=(python.path,)))
     folder = make_job(python.command, None, pid)
     try:
         _attach(pid, python, folder, recorder, options.limit)

@@ -43,6 +43,8 @@ STEM: Final = "window-"
 """Begin of the names of the databases; the time of the request follows."""
 LEAST_LINES: Final = 3
 """Minutes before a step can be called slow: the level of the steps until then."""
+LEVEL_LINES: Final = 2
+"""Minutes until the window of the level: the first has the warm-up in it."""
 SLOW_LINES: Final = 2
 """Minutes in sequence that have to be slow."""
 MOST_LINES: Final = 30
@@ -109,7 +111,7 @@ class StandbyCollection(OwnCollection):
     _since_utc_s: float = 0.0
     _looked_s: float = 0.0
     _changed_ns: int = 0  # When the minutes that were looked at were written.
-    _level_lines: int = LEAST_LINES  # So many give the level of the steps.
+    _level_lines: int = LEVEL_LINES  # After so many a window of the usual steps is recorded.
     _level: Path | None = None  # The window of the steps at their level; it is compared with.
     _asked: subprocess.Popen[bytes] | None = field(default=None)
 
@@ -149,7 +151,7 @@ class StandbyCollection(OwnCollection):
             self._since_utc_s = time.time()
             self._record(f"steps are more than {ratio:g} times as long as before")
         elif not self.windows and max(map(len, processes_ns), default=0) >= self._level_lines:
-            self._level_lines += LEAST_LINES  # If it fails it is tried again, but not at once.
+            self._level_lines += LEVEL_LINES  # If it fails it is tried again, but not at once.
             self._record("the level of the steps, to compare with")
 
     def _record(self, why: str) -> None:

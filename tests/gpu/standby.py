@@ -1,8 +1,9 @@
 """Try ``dlprof --standby`` on a GPU: ``python3 -m tests.gpu.standby PART --folder=/tmp/standby``.
 
-``cost``: what standing by costs, by the program's own clock: processes with and without it run some
-steps each in turn. ``windows``: as many windows of a job as fit in the time. ``when``: jobs that
-become slower, which ``--when`` has to notice, and what ``dlprof compare`` says about their windows.
+``hooks``: what standing by costs in each step, by the program's own clock: blocks of steps with and
+without its hooks in turn. ``cost``: the same between processes with and without it. ``windows``: as
+many windows of a job as fit in the time. ``when``: jobs that become slower, which ``--when`` has to
+notice, and what ``dlprof compare`` says about their windows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 from aggregator.sources.collector.standing_by import find_job, request_window
 from tests.gpu.exam.__main__ import DLPROF, READY_S, RUN_S, WARM_UP, Run, _wait, program
-from tests.gpu.exam.base import BLOCK
+from tests.gpu.exam.base import BLOCK, SWITCH
 from tests.process_figures import figures_of
 
 PROGRAMS = {"atoms": 30, "detector": 20, "convnet": 30, "small": 30, "words": 12, "adapters": 8}
@@ -58,6 +59,42 @@ def time_in_turns(folder: Path, pairs: int, seconds: float, more: Sequence[str])
         _run_in_turns(runs, begin_s + seconds * at / len(waves))
         for name in names:
             result[name] = _cost(name, pairs, runs)
+    return result
+
+
+def time_hooks(folder: Path, seconds: float, more: Sequence[str]) -> dict[str, Any]:
+    """Time each program that stands by with and without its hooks, in blocks of steps in turn.
+
+    Processes of one program differ by some percent for as long as they run; blocks of one do not.
+    """
+    runs = {}
+    for name, size in PROGRAMS.items():
+        limits = ["--steps=1", f"--seconds={seconds / len(PROGRAMS)}"]
+        words = [*DLPROF, "--standby", *program(name, "", [*limits, *more])]
+        runs[name] = Run(folder / "hooks", name, ["env", f"{SWITCH}={size}", *words], WARM_UP)
+    for run in runs.values():
+        run.wait_ready()
+    result = {}
+    for name, run in runs.items():
+        times = run.let_go().get("times_ms")
+        if not times:
+            print(name, run.log.read_text(errors="replace")[-400:], flush=True)
+            continue
+        size = PROGRAMS[name]
+        # The GPU may be some steps behind; the first block settles.
+        blocks = [times[at + size // 4 : at + size] for at in range(2 * size, len(times), size)]
+        medians = [statistics.median(block) for block in blocks if len(block) == size - size // 4]
+        pairs = [
+            100 * math.log(on / ((before + after) / 2))
+            for before, on, after in zip(medians[1::2], medians[2::2], medians[3::2], strict=False)
+        ]
+        if len(pairs) < LEAST_ROUNDS:
+            print(name, f"only {len(medians)} blocks", flush=True)
+            continue
+        cost, half = statistics.mean(pairs), 2.0 * statistics.stdev(pairs) / math.sqrt(len(pairs))
+        result[name] = {"step_ms": statistics.median(medians), "cost_pct": pairs}
+        step = f"{result[name]['step_ms']:.2f} ms"
+        print(f"| {name} | {step} | {cost:+.2f} ± {half:.2f} % | {len(pairs)} |", flush=True)
     return result
 
 
@@ -170,7 +207,7 @@ def notice_slower_steps(folder: Path, more: Sequence[str]) -> dict[str, Any]:
 def main() -> None:
     """Run the parts, and write what was found."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="+", choices=("cost", "windows", "when"))
+    parser.add_argument("parts", nargs="+", choices=("hooks", "cost", "windows", "when"))
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.0)
@@ -184,6 +221,8 @@ def main() -> None:
         found["when"] = notice_slower_steps(options.folder, more)
     if "windows" in options.parts:
         found["windows"] = record_windows(options.folder, options.seconds or 60, more)
+    if "hooks" in options.parts:
+        found["hooks"] = time_hooks(options.folder, options.seconds or 120, more)
     if "cost" in options.parts:
         found["cost"] = time_in_turns(options.folder, options.pairs, options.seconds or 240, more)
     if options.json:

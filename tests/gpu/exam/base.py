@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,6 +27,9 @@ GATE, GATE_AT, REPORT = "EXAM_GATE", "EXAM_GATE_AT", "EXAM_REPORT"
 """Variables: files of the gate, the step that it stands before, and where the times go."""
 BLOCK = "EXAM_BLOCK"
 """Variable: the gate stands also after every so many steps, until it is said to stop there."""
+SWITCH = "EXAM_SWITCH"
+"""Variable: in every other block of so many steps, what others have hooked into the steps of all
+optimizers does not run."""
 
 
 def options(*switches: str, **numbers: int) -> argparse.Namespace:
@@ -61,7 +65,8 @@ def train(
         samples: Of a step.
     """
     gate_at, losses = int(os.environ.get(GATE_AT, "0")), []
-    block = int(os.environ.get(BLOCK, "0"))
+    block, switch = (int(os.environ.get(name, "0")) for name in (BLOCK, SWITCH))
+    hooks = _Hooks()
     ends: list[Any] = []
     started_s = 0.0
     for number, batch in enumerate(batches):
@@ -71,6 +76,8 @@ def train(
         turn, is_inside = divmod(number - gate_at, block) if block else (0, 1)
         if turn > 0 and not is_inside and not _pass_gate(a.device, str(turn)):
             break
+        if switch and number >= gate_at and not (number - gate_at) % switch:
+            hooks.switch(is_on=not (number - gate_at) // switch % 2)
         loss = step(batch)
         if number < 3:
             losses.append(loss.detach().float().mean())
@@ -81,7 +88,7 @@ def train(
     if a.device == "cuda":
         torch.cuda.synchronize()
     times_ms = [round(_between_ms(*pair), 4) for pair in itertools.pairwise(ends)]
-    times_ms = times_ms if block else times_ms[SETTLE:]
+    times_ms = times_ms if block or switch else times_ms[SETTLE:]
     report: dict[str, Any] = {"times_ms": times_ms, "samples": samples}
     report["losses"] = [float(loss) for loss in losses]
     if a.device == "cuda":
@@ -89,6 +96,21 @@ def train(
     print(f"step: mean {sum(times_ms) / len(times_ms):.3f} ms ({len(times_ms)} steps)", flush=True)
     if path := os.environ.get(REPORT):
         Path(path).write_text(json.dumps(report), encoding="utf-8")
+
+
+class _Hooks:
+    """The hooks of the steps of all optimizers, which may be taken out and put back."""
+
+    def __init__(self) -> None:
+        module = sys.modules["torch.optim.optimizer"]  # A name that the package does not have.
+        names = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+        self._all = [(found, dict(found)) for found in (getattr(module, name) for name in names)]
+
+    def switch(self, *, is_on: bool) -> None:
+        """Put them back, or take them out."""
+        for found, kept in self._all:
+            found.clear()
+            found.update(kept if is_on else {})
 
 
 def _pass_gate(device: str, turn: str = "") -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 
 parser = argparse.ArgumentParser()
 parser.add_argument("how", choices=("sleep", "loader"))
-parser.add_argument("--from-step", type=int, default=3000)
+parser.add_argument("--from-step", type=int, default=6000)
 parser.add_argument("--seconds", type=float, default=120)
 parser.add_argument("--device", default="cuda")
 a = parser.parse_args()

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../../api/client";
-import type { NewWindow, RunningJob, RunningJobs as Listed } from "../../api/types";
+import type { RunningJobs as Listed, NewWindow, RunningJob } from "../../api/types";
 import { t } from "../../i18n";
 import { ErrorNote } from "../../ui/states";
 

@@ -181,7 +181,7 @@ def test_commands_run_and_print_what_the_page_shows(
     blocks = [
         block for block in read_blocks(document) if block.language == "console" and block.is_run()
     ]
-    if page.parent == EXAMPLES:
+    if document.parent == EXAMPLES:
         without_results = shutil.ignore_patterns("out")
         shutil.copytree(EXAMPLES, tmp_path, ignore=without_results, dirs_exist_ok=True)
     else:

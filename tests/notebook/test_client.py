@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import dlprof_client
 from aggregator.errors import DlprofError, InvalidValueError
 from dlprof_client.changes import compare
 from dlprof_client.client import connect
@@ -240,3 +241,7 @@ def test_the_page_is_shown_in_a_frame_that_reaches_nothing(runs: tuple[Run, Run]
         assert 'sandbox="allow-scripts allow-downloads" srcdoc="&lt;!doctype html' in cell
         assert "height: 500px" in cell
         assert cell.count('"') == 6
+
+
+def test_the_client_says_its_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", dlprof_client.__version__)

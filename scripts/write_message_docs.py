@@ -15,7 +15,6 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 
 from aggregator.errors import DlprofError
@@ -72,8 +71,9 @@ class Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        is_known = not node.args or self._codes(node.args[0]) or ast.unparse(node.args[0]) == "code"
-        if name == "ProfileWarning" and not is_known:
+        code = node.args[0] if node.args else ast.Name("code")
+        is_passed_on = isinstance(code, ast.Name) and code.id == "code"
+        if name == "ProfileWarning" and not is_passed_on and not self._codes(code):
             raise MissingTextError(f"The code of {ast.unparse(node)} is no constant.")
         if name in WARNS:
             self._keep(self.warnings, node.args, node.keywords)
@@ -206,12 +206,10 @@ def limit_table() -> str:
     rows = []
     for code, limit in LIMITS.items():
         bounds = [
-            "; ".join(str(figure.title) for figure in FIGURES.values() if code in touched(figure))
-            for touched in (
-                attrgetter("at_least"),
-                attrgetter("at_most"),
-                attrgetter("unknown"),
+            "; ".join(
+                str(figure.title) for figure in FIGURES.values() if code in getattr(figure, kind)
             )
+            for kind in ("at_least", "at_most", "unknown")
         ]
         kind = "fault" if limit.is_fault else "property"
         rows.append(as_cells(f"`{code}`", kind, f"{limit.title}. {limit.effect}.", *bounds))

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.highlighting import lexers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,6 +24,7 @@ extensions = ["myst_parser"]
 exclude_patterns = ["_build", "_templates", "views/zh"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
+lexers["redis"] = lexers["none"]
 
 html_title = f"open-dlprof {release}"
 html_theme = "pydata_sphinx_theme"
@@ -45,6 +47,11 @@ html_theme_options = {
     "check_switcher": False,
 }
 
+# Folders that a checkout has and the site does not: links to their files become plain names.
+CODE = (
+    *("aggregator", "demo", "dlprof_client", "dlprof_nvtx", "examples", "frontend"),
+    *("profiler_cli", "scripts", "tests", "viewer"),
+)
 # Files of the folder above that are pages here, and how other pages and they themselves link.
 PAGES_ABOVE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
@@ -57,6 +64,7 @@ def _link_within_the_site(_app: Sphinx, document: str, source: list[str]) -> Non
         text = (ROOT / above[document]).read_text("utf-8").replace("](docs/", "](")
     text = re.sub(r"\[([\w/]+)\]\((?:\.\./)+[\w/]+/README\.md\)", r"`\1`", text)
     text = re.sub(r"\]\((?:\.\./)*benchmarks/", "](/measurements/", text)
+    text = re.sub(rf"\[([^]]+)\]\((?:\.\./)*(?:{'|'.join(CODE)})/[^)]*\)", r"\1", text)
     if document.startswith("measurements/"):  # `make site` copies benchmarks/*.md there.
         text = re.sub(r"\]\(\.\./docs/", "](/", text)
     for name, page in PAGES_ABOVE.items():

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
-from sphinx.highlighting import lexers
+from sphinx.highlighting import lexer_classes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,7 +24,7 @@ extensions = ["myst_parser"]
 exclude_patterns = ["_build", "_templates", "views/zh"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
-lexers["redis"] = lexers["none"]
+lexer_classes["redis"] = lexer_classes["none"]
 
 html_title = f"open-dlprof {release}"
 html_theme = "pydata_sphinx_theme"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated
 
 import msgspec
 from drf_spectacular.utils import extend_schema
+from msgspec import Struct
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,10 +15,10 @@ from rest_framework.response import Response
 from aggregator.sources.collector.standing_by import Job as StandbyJob
 from aggregator.sources.collector.standing_by import list_jobs
 from aggregator.system.plain_text import escape_control_characters
+from aggregator.system.replies import doc
 from aggregator.texts import say
 from viewer.api.bodies import NewWindowSerializer
 from viewer.api.replies.jobs import Job as JobReply
-from viewer.api.replies.standby import RunningJob, RunningJobs
 from viewer.api.schema import ResourceView, reply
 from viewer.api.scope import environment
 from viewer.api.structs import reference
@@ -26,6 +28,22 @@ from viewer.jobs.presentation import present
 from viewer.security.access import client_of, is_passed_on
 
 _REFUSAL = say("This viewer shows the jobs of its machine to clients of that machine only.")
+
+
+class RunningJob(Struct, kw_only=True):
+    """A job of the viewer's user and machine that stands by: it can be recorded as it runs."""
+
+    process: Annotated[int, doc("Number of the dlprof that runs it.")]
+    command: str
+    started_at: str
+    processes: Annotated[int, doc("Processes that have ended a step, and so can be recorded.")]
+
+
+class RunningJobs(Struct, kw_only=True):
+    """The jobs that can be recorded, the newest first."""
+
+    results: list[RunningJob]
+    reason: Annotated[str | None, doc("Why none are listed; null: they are, if there are any.")]
 
 
 class RunningJobsView(ResourceView):

@@ -9,16 +9,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.errors import InvalidValueError
+from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import list_reply
 from aggregator.tables.in_memory_table import RECORDS, query_records
 from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import TableSpec, choice, identifier, number, real, text
 from aggregator.texts import say
+from viewer.api.replies.jobs import SUMMARY, present, summary
 from viewer.api.replies.jobs import Job as JobReply
 from viewer.api.schema import ResourceView, list_parameters, page_of, query, reply
 from viewer.api.structs import reference
 from viewer.jobs import service
-from viewer.jobs.presentation import SUMMARY, present, summary
 from viewer.jobs.service import jobs_before
 from viewer.state.models import Job, JobState
 
@@ -65,7 +66,7 @@ class JobsView(ResourceView):
         if "state" in params:
             jobs = jobs.filter(state=_state(params["state"]))
         count, found = _page(wanted, jobs)
-        return Response(list_reply(wanted, count, [present(job) for job in found]))
+        return Response(list_reply(wanted, count, to_plain([present(job) for job in found])))
 
 
 def _page(query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, list[Job]]:

@@ -34,6 +34,7 @@ from viewer.api.bodies import (
     ProfileChangeSerializer,
 )
 from viewer.api.replies.jobs import Job as JobReply
+from viewer.api.replies.jobs import present
 from viewer.api.replies.profiles import (
     Profile,
     ProfileItem,
@@ -45,7 +46,6 @@ from viewer.api.scope import environment, open_profile, registry
 from viewer.api.structs import reference
 from viewer.errors import ViewerError
 from viewer.jobs.addition import add_profile
-from viewer.jobs.presentation import present
 from viewer.jobs.service import submit
 from viewer.profiles import storage, uploads
 from viewer.profiles.summary import (

@@ -19,12 +19,12 @@ from aggregator.system.replies import doc
 from aggregator.texts import say
 from viewer.api.bodies import NewWindowSerializer
 from viewer.api.replies.jobs import Job as JobReply
+from viewer.api.replies.jobs import present
 from viewer.api.schema import ResourceView, reply
 from viewer.api.scope import environment
 from viewer.api.structs import reference
 from viewer.errors import ViewerError
 from viewer.jobs.addition import add_window
-from viewer.jobs.presentation import present
 from viewer.security.access import client_of, is_passed_on
 
 _REFUSAL = say("This viewer shows the jobs of its machine to clients of that machine only.")

@@ -27,10 +27,17 @@ from aggregator.texts import say, with_templates
 from viewer.errors import ViewerError
 from viewer.jobs import dispatch, service
 from viewer.jobs.dispatch import BrokerAwayError, Report
-from viewer.jobs.presentation import CANCELLED, NOTES
 from viewer.profiles.storage import publish, release
 from viewer.profiles.uploads import remove_stale
-from viewer.state.models import ACTIVE_STATES, Job, JobKind, JobState, SeenWorker
+from viewer.state.models import (
+    ACTIVE_STATES,
+    CANCELLED,
+    NOTES,
+    Job,
+    JobKind,
+    JobState,
+    SeenWorker,
+)
 
 #: A message that neither waits in the broker nor has been begun after so long is lost.
 MESSAGE_LIMIT_S = 5.0

@@ -20,10 +20,18 @@ from aggregator.options import AggregationRequest
 from aggregator.texts import say
 from viewer.errors import ViewerError
 from viewer.jobs.dispatch import BrokerAwayError, cancel_task, send
-from viewer.jobs.presentation import CANCELLED, CANCELLING
 from viewer.profiles import storage
 from viewer.profiles.registry import ServedProfile
-from viewer.state.models import ACTIVE_STATES, Job, JobKind, JobState, StoredProfile, count_workers
+from viewer.state.models import (
+    ACTIVE_STATES,
+    CANCELLED,
+    CANCELLING,
+    Job,
+    JobKind,
+    JobState,
+    StoredProfile,
+    count_workers,
+)
 
 #: Number of ended jobs that are kept as history.
 KEPT_JOBS = 5_000

@@ -9,6 +9,8 @@ from typing import ClassVar
 from django.db import models
 from django.utils import timezone
 
+from aggregator.texts import say
+
 
 class JobState(models.TextChoices):
     """``queued -> running -> done | failed | cancelled``; retry leads back to ``queued``."""
@@ -27,6 +29,14 @@ class JobKind(models.TextChoices):
     IMPORT = "import"
 
 
+CANCELLED = say("Cancelled.")
+CANCELLING = say("Cancelling.")
+#: Messages of a finished job, by the note of its result.
+NOTES = {
+    "": "",
+    "reused": say("This aggregation was there already."),
+    "imported": say("This profile was there already."),
+}
 #: A worker that has reported nothing for so long is gone.
 ABSENT_AFTER = timedelta(seconds=15)
 ACTIVE_STATES = (JobState.QUEUED, JobState.RUNNING)

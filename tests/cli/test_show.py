@@ -17,6 +17,7 @@ from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import summarize
+from profiler_cli.commands.show import _steps
 from profiler_cli.dlprof import main
 from tests.conftest import ProfileFactory
 from tests.golden.test_steps import CASES, unpacked
@@ -52,6 +53,7 @@ STEP = _object(
     bare_ns=NS,
     corrected_ns=NS,
     steps=WHOLE,
+    iterations=WHOLE,
     first=WHOLE,
     last=WHOLE,
 )
@@ -225,3 +227,9 @@ def test_ops_are_named_by_path_and_equal_names_by_direction(
     assert "BATCH_NORM" not in shown
     assert "/batch_norm bprop" in shown
     assert "own time" in shown
+
+
+def test_fewer_steps_than_iterations_come_with_the_reason() -> None:
+    assert _steps({"steps": 38, "iterations": 38}) == "38 steps"
+    text = _steps({"steps": 37, "iterations": 38})
+    assert text.startswith("37 whole steps in 38 iterations: one that begins after a pause, or")

@@ -42,7 +42,7 @@ NOT_IN_DATABASE = say(
 )
 #: Why a value is unknown, by the flag of the profile for values that were not measured.
 NOT_MEASURED = {
-    "io_measured": say("I/O time unknown: the capture does not record OS calls."),
+    "io_measured": say("I/O not recorded (capture with -t osrt)."),
     "dataloader_measured": say("The profile contains no ranges of a data loader."),
     "has_ops": say("The profile contains no ops: which kernels could use Tensor Cores is unknown."),
 }
@@ -66,10 +66,10 @@ TITLES = {
     "is_bad_data_type": "Type without TC",
     "is_profiled": "Aggregated",
     "iteration_index": "Iteration",
-    "kept_waiting_ns": "Kept others waiting",
+    "kept_waiting_ns": "Delay caused",
     "kernel_count": "Kernels",
     "kernel_long_name": "Long kernel name",
-    "left_time_ns": "Time above ideal",
+    "left_time_ns": "Time lost vs. roofline",
     "memory_total_bytes": "Memory (GB)",
     "mfu_pct": "Model FLOPs utilization (%)",
     "mfu_at_least_pct": "Model FLOPs utilization at least (%)",

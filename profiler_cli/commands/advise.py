@@ -313,7 +313,7 @@ def _headline(row: dict[str, Any]) -> list[str]:
     if share is None:
         gain = ""
     elif time_ns is None:
-        gain = f", could save up to {share:.0f}% of the time per sample"
+        gain = f", up to {100 / max(100 - share, 1):.2g}x throughput"
     else:
         gain = f", could save {bound} {time_ns / 1e6:.3g} ms ({share:.0f}%)"
     if gain and row["gain_source"]:

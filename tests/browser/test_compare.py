@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from aggregator.answers.trials import Prediction, RememberedTrial, remember, trials_file
-from tests.browser.conftest import StartViewer, Viewer
+from tests.browser.conftest import StartViewer, Viewer, Watch
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
@@ -57,6 +57,17 @@ def test_each_aggregation_leads_to_it(page: Page, viewer: Viewer) -> None:
     page.get_by_role("link", name="Compare with").first.click()
     expect(page.get_by_role("heading", name="What is compared")).to_be_visible()
     expect(page).to_have_url(re.compile("aggregation=1"))
+
+
+def test_database_of_nvidias_leads_to_its_aggregation(
+    page: Page, viewer_on: Callable[[Path], Viewer], golden_dir: Path, watch: Watch
+) -> None:
+    watch.expect("status of 4")
+    viewer = viewer_on(golden_dir / "dlprof_dldb.sqlite")
+    page.goto(viewer.address(view="compare", base=viewer.profile, new=f"{viewer.profile}@1"))
+    result = page.get_by_role("region", name="Result")
+    result.get_by_role("link", name="Aggregate").click()
+    expect(page).to_have_url(re.compile(f"profile={viewer.profile}.*view=iterations"))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)

@@ -65,6 +65,6 @@ def test_keys_move_zoom_and_open_the_tree(page: Page, viewer: Viewer) -> None:
 def test_what_is_above_ideal_and_the_cpu_time_have_a_graph_too(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="group-ops"))
     panel = page.get_by_role("region", name="Modules", exact=True)
-    for metric in ("CPU time", "Time above ideal"):
+    for metric in ("CPU time", "Time lost vs. roofline"):
         panel.get_by_role("button", name=metric).click()
         expect(panel.locator(BOX).first).to_be_visible()

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Viewer
 from tests.browser.test_linked_views import get
 
-TIMES = re.compile(r"^((GPU|CPU|Ideal) time|Time above ideal)\s+ms")
+TIMES = re.compile(r"^((GPU|CPU|Ideal) time|Time lost vs. roofline)\s+ms")
 # Text of each name as it is drawn, by the whole name.
 DRAWN = """body => [...body.querySelectorAll('tr[data-index] > td:first-child .name')].map(name => [
   name.title, (name.querySelector('[aria-hidden]') ?? name).textContent])"""
@@ -46,7 +46,7 @@ def test_an_op_has_the_same_time_in_all_views(page: Page, viewer: Viewer) -> Non
     row = page.get_by_role("region", name="Ops", exact=True).locator("tr[data-index='0']")
     expect(row).to_contain_text(shown)
     page.goto(viewer.address(view="roofline", efficiency__sort="-gpu_time_ns"))
-    table = page.get_by_role("region", name="Time above ideal")
+    table = page.get_by_role("region", name="Time lost vs. roofline")
     expect(table.locator("tr[data-index='0']")).to_contain_text(shown)
     page.goto(viewer.address(view="op", op=op["op_id"]))
     four_digits = f"{per_step_ms:.4g}" if per_step_ms >= 1 else f"{per_step_ms * 1e3:.4g}"

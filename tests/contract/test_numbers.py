@@ -436,7 +436,7 @@ def test_what_was_not_measured_is_unknown_with_the_reason(api: ApiClient, ours: 
     assert (usage["io_pct"], usage["corrected_io_pct"]) == (None, None)
     assert usage["unknown"]["corrected_io_pct"] == usage["unknown"]["io_pct"]
     # No option of a profiler would change it: none is named.
-    assert usage["unknown"]["io_pct"].startswith("I/O time unknown")
+    assert usage["unknown"]["io_pct"].startswith("I/O not recorded")
     assert "nsys" not in usage["unknown"]["io_pct"]
     assert iterations["unknown"]["io_duration_ns"] == usage["unknown"]["io_pct"]
     assert {row["io_duration_ns"] for row in iterations["results"]} == {None}

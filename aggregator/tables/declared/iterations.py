@@ -268,7 +268,7 @@ PHASES = TableSpec(
 
 NAME_EVIDENCE = TableSpec(
     name="name-evidence",
-    title=say("Evidence of names"),
+    title=say("Kernel-to-op matching"),
     source=Source(view="view_name_evidence", is_summed=True),
     columns=(
         text("name_grade", "How it is known to which op the GPU's work belongs."),

@@ -149,7 +149,7 @@ function Card({ point, width }: { point: Point; width: number }): JSX.Element | 
     [figureText(trace.y[place]), t("TFLOP/s")],
     [figureText(trace.x[place]), t("operations per byte")],
     [durationText(gpuNs), t("GPU time")],
-    [leftNs === null ? null : durationText(leftNs), t("Time above ideal")],
+    [leftNs === null ? null : durationText(leftNs), t("Time lost vs. roofline")],
     [peakPct === null ? null : `${formatPct(peakPct)} %`, t("Share of peak (%)")],
   ] as const;
   return (

@@ -9,10 +9,11 @@ import { typeset } from "../../lib/text";
 import { durationText, formatFixed } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
+import { PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, ErrorNote, Skeleton } from "../../ui/states";
-import { type StepChange, stepChange } from "./model";
+import { captures, type StepChange, stepChange } from "./model";
 import { changeText, Icicle, Waterfall } from "./Pictures";
 import { RowsTable, verdictText } from "./Rows";
 import { Sides } from "./Sides";
@@ -45,10 +46,20 @@ export function CompareView(): JSX.Element {
 
 function Result({ params }: { params: { base: string; new: string } }): JSX.Element {
   const found = useResource<ComparisonSummary>(apiUrl("compare/summary/", params));
+  const chosen = captures(`${params.base},${params.new}`).map((one) => one.split("@")[0]);
+  // A database of NVIDIA's is compared once it was aggregated, which makes a profile of it.
+  const foreign = useScope().profiles.filter(
+    ({ id, is_foreign }) => is_foreign === true && chosen.includes(id),
+  );
   if (found.error !== null) {
     return (
       <Panel title={t("Result")} span={12}>
         <ErrorNote error={found.error} onRetry={found.reload} />
+        {foreign.map(({ id, name }) => (
+          <PageAnchor key={id} to={{ profile: id, view: "iterations" }} class="button">
+            {t("Aggregate {name}", { name })}
+          </PageAnchor>
+        ))}
       </Panel>
     );
   }

@@ -14,7 +14,7 @@ import type { TableSpec } from "../../table/spec";
 import { useUrlTable } from "../../table/useTableState";
 import { Name } from "../../ui/Name";
 import { ErrorNote, Skeleton } from "../../ui/states";
-import { ns } from "./model";
+import { className, ns } from "./model";
 import { changeText, Strips } from "./Pictures";
 
 const ROWS: Pick<TableSpec<CompareOp>, "id" | "defaults"> = {
@@ -159,6 +159,11 @@ function toneOf(part: NumberedCompareRow): string {
   return TONES[part.class] ?? "waiting-part";
 }
 
+function partName(part: NumberedCompareRow): string {
+  const name = className(part.class);
+  return part.reason === "" ? name : `${name}: ${part.reason}`;
+}
+
 /** What grew to the right of the line, what shrank to the left, class by class. */
 function Deltas({ op, largest }: { op: CompareOp; largest: number }): JSX.Element {
   const side = (sign: number) =>
@@ -170,11 +175,9 @@ function Deltas({ op, largest }: { op: CompareOp; largest: number }): JSX.Elemen
           key={part.row}
           class={`part-${toneOf(part)}`}
           style={{ width: `${(100 * change) / largest}%` }}
-          title={`${part.reason === "" ? part.class : `${part.class}: ${part.reason}`} ${changeText(
-            {
-              difference_ns: sign * change * 1000,
-            },
-          )}`}
+          title={`${partName(part)} ${changeText({
+            difference_ns: sign * change * 1000,
+          })}`}
         />
       ));
   return (
@@ -195,7 +198,7 @@ interface LineProps {
 
 /** The op; of time that none owns what it is. */
 function nameOf({ module, op, parts: [first] }: CompareOp): string {
-  return `${module}${op}` || first?.reason || first?.class || "–";
+  return `${module}${op}` || first?.reason || className(first?.class ?? "–");
 }
 
 function Line({ row, short, largest, isOpen, params }: LineProps): JSX.Element {
@@ -244,7 +247,7 @@ function Parts(props: { parts: readonly NumberedCompareRow[]; params: Sides }): 
             <tr key={part.row}>
               <th scope="row">
                 <span class={`swatch part-${toneOf(part)}`} />
-                {part.reason === "" ? part.class : `${part.class}: ${part.reason}`}
+                {partName(part)}
               </th>
               <Times base={part.shown_base_us} next={part.shown_new_us} />
             </tr>

@@ -1,6 +1,7 @@
 /** What the pictures of a comparison are made of; pure functions only. */
 
 import type { CompareModule, ComparisonSummary } from "../../api/types";
+import { t } from "../../i18n";
 
 /** An exact time of the API: a number, or a decimal as text. */
 export function ns(value: unknown): number {
@@ -37,6 +38,18 @@ export function stepChange(found: ComparisonSummary): StepChange {
   };
 }
 
+const CLASS_NAMES: Readonly<Record<string, string>> = {
+  "waiting for the host": t("waiting for the CPU"),
+  "launched, not started": t("queued"),
+  set: t("memset"),
+  tail: t("after the last kernel"),
+};
+
+/** A class of time as the page calls it. */
+export function className(name: string): string {
+  return CLASS_NAMES[name] ?? name;
+}
+
 export interface Bar {
   readonly name: string;
   readonly start: number;
@@ -51,7 +64,8 @@ export function waterfallBars(found: ComparisonSummary, names: readonly [string,
   for (const one of found.classes) {
     if (ns(one.base_ns) === 0 && ns(one.new_ns) === 0) continue;
     const next = at + ns(one.difference_ns);
-    bars.push({ name: one.class, start: at, stop: next, kind: next > at ? "slower" : "faster" });
+    const name = className(one.class);
+    bars.push({ name, start: at, stop: next, kind: next > at ? "slower" : "faster" });
     at = next;
   }
   bars.push({ name: names[1], start: 0, stop: at, kind: "total" });

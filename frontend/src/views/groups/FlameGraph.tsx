@@ -34,7 +34,7 @@ const PARAMETER = "flame";
 const METRICS = [
   ["gpu", t("GPU time")],
   ["cpu", t("CPU time")],
-  ["left", t("Time above ideal")],
+  ["left", t("Time lost vs. roofline")],
 ] as const;
 
 type Metric = (typeof METRICS)[number][0];

@@ -56,7 +56,7 @@ function Headline({ shown }: { shown: MemoryRecording }): JSX.Element {
   return (
     <div class="memory-head">
       <p class="rank-verdict">
-        {t("At most {allocated} were allocated and {reserved} reserved: {parts}.", {
+        {t("Peak memory {allocated} ({reserved} reserved): {parts}.", {
           allocated: bytesText(shown.peak_allocated_bytes),
           reserved: bytesText(shown.peak_reserved_bytes),
           parts: parts.join(", "),

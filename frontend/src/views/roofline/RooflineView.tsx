@@ -103,7 +103,7 @@ function OpTable(): JSX.Element {
       spec={EFFICIENCY_TABLE}
       control={ops}
       path="op-efficiency/"
-      caption={t("Time above ideal")}
+      caption={t("Time lost vs. roofline")}
       title={<TableTitle by={null} />}
     />
   );
@@ -117,7 +117,7 @@ function SumTable<Row>(props: { by: Sum; spec: TableSpec<Row>; path: string }): 
       spec={spec}
       control={control}
       path={path}
-      caption={t("Time above ideal")}
+      caption={t("Time lost vs. roofline")}
       title={<TableTitle by={by} />}
     />
   );
@@ -132,7 +132,7 @@ function TableTitle({ by }: { by: Sum | null }): JSX.Element {
   ] as const;
   return (
     <>
-      <h2>{t("Time above ideal")}</h2>
+      <h2>{t("Time lost vs. roofline")}</h2>
       <Segmented
         label={t("Rows")}
         choices={choices}
@@ -175,7 +175,7 @@ function Totals(): JSX.Element {
     ],
     [t("TFLOP/s over GPU time"), number(data.tflops_per_second), "tflops_per_second"],
     [t("GB/s over GPU time"), number(data.gbytes_per_second), "gbytes_per_second"],
-    [t("GPU time at the peaks"), percent(data.peak_pct), "peak_pct"],
+    [t("Ideal share of GPU time"), percent(data.peak_pct), "peak_pct"],
     [t("GPU time with known costs"), percent(data.known_pct), "known_pct"],
   ];
   return (

@@ -80,9 +80,9 @@ class Timeline(Struct, kw_only=True):
     stop_ns: Annotated[int | None, doc("End of the last event.")]
     lanes: list[Lane]
     median_start_ns: Annotated[
-        int | None, doc("Start of the step before the aggregated one of median length.")
+        int | None, doc("Start of the three aggregated steps in a row of median time.")
     ] = None
-    median_stop_ns: Annotated[int | None, doc("End of the step after that one.")] = None
+    median_stop_ns: Annotated[int | None, doc("End of these steps.")] = None
     unknown: Unknown
 
 
@@ -242,7 +242,7 @@ class TimelineAnswers:
         )
         category = [label.category for label in stored.labels]
         steps = self._steps()
-        low_ns, high_ns = _around_median(steps)
+        low_ns, high_ns = _opening(steps)
         return Timeline(
             version=self.version,
             start_ns=stored.origin_ns,
@@ -438,13 +438,17 @@ class TimelineAnswers:
         return [(key, lanes[key]) for key in keys]
 
 
-def _around_median(steps: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
-    """Return the time of the step of median length with the one before and after it."""
+def _opening(steps: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+    """Return the three steps in a row whose time is the median of all such; fewer: all steps.
+
+    Steps that alternate are both in them, while the median step may be like none of them.
+    """
     if not steps:
         return None, None
-    by_length = sorted(range(len(steps)), key=lambda place: steps[place][1] - steps[place][0])
-    middle = by_length[(len(steps) - 1) // 2]
-    return steps[max(middle - 1, 0)][0], steps[min(middle + 1, len(steps) - 1)][1]
+    last = max(len(steps) - 2, 1)
+    windows = [(steps[row][0], steps[min(row + 2, len(steps) - 1)][1]) for row in range(last)]
+    by_length = sorted(windows, key=lambda window: window[1] - window[0])
+    return by_length[(len(windows) - 1) // 2]
 
 
 def _packed(parts: Sequence[Items], low_ns: int) -> bytes:

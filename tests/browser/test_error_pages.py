@@ -116,3 +116,14 @@ def test_a_lost_file_leads_to_the_other_profiles(
     expect(others).to_have_count(2)
     others.nth(1).click()
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+
+
+def test_an_address_of_no_profile_lists_those_that_there_are_once(
+    page: Page, viewer: Viewer
+) -> None:
+    profile = viewer.get("profiles/")["results"][0]
+    page.goto(f"{viewer.url}/?profile=none-such")
+    found = page.get_by_role("alert")
+    expect(found).to_contain_text("There is no profile “none-such” on this server.")
+    expect(found.get_by_role("link")).to_have_text([profile["name"] or profile["file_name"]])
+    expect(found).not_to_contain_text(profile["id"])

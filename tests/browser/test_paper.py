@@ -7,10 +7,12 @@ import struct
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.conftest import Viewer, settled
 
+#: A sheet without margins. Unit: px of CSS.
+A4: ViewportSize = {"width": 794, "height": 1123}
 #: Stands in for the browser's dialog: notes what would be on paper.
 FAKE_PRINT = """
 window.print = () => {
@@ -88,3 +90,18 @@ def test_saved_picture_shows_what_the_chart_shows(
     width, height = struct.unpack(">II", png[16:24])
     assert width == pytest.approx(2 * float(svg.attrib["width"]), abs=2)
     assert height == pytest.approx(2 * float(svg.attrib["height"]), abs=2)
+
+
+@pytest.mark.parametrize("view", ["dashboard", "ops", "iterations"])
+def test_nothing_is_wider_than_the_paper(page: Page, viewer: Viewer, view: str) -> None:
+    page.set_viewport_size(A4)
+    page.goto(viewer.address(view=view))
+    settled(page)
+    page.emulate_media(media="print")
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('main *')]
+            .filter((one) => one.checkVisibility() && !one.closest('.visually-hidden'))
+            .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+            .map((one) => `${one.tagName}.${one.className}`)"""
+    )
+    assert wide == []

@@ -132,6 +132,29 @@ def test_kernels_that_could_use_tensor_cores_take_one_click(
     assert interactions(counted) == 1
 
 
+def test_ops_that_could_use_tensor_cores_are_a_choice_of_the_filter(
+    page: Page,
+    viewer_on: Callable[[Path], Viewer],
+    database_of_capture: Callable[[str], Path],
+) -> None:
+    viewer = viewer_on(database_of_capture("advice/conv_fp32"))
+    missed = get(viewer, "ops/?tc_eligible=1&using_tc=0")["count"]
+    every = get(viewer, "ops/?using_tc=0")["count"]
+    assert 0 < missed < every
+    page.goto(viewer.address(view="ops"))
+    region = page.get_by_role("region", name="Ops", exact=True)
+    region.get_by_role("button", name="Filters").click()
+    choice = region.get_by_role("combobox", name="TC", exact=True)
+    for chosen, count in (("could, does not", missed), ("no", every)):
+        choice.select_option(chosen)
+        expect(region.get_by_text(re.compile(rf"^{count} of \d+ ops$"))).to_be_visible()
+        expect(choice.locator("option:checked")).to_have_text(chosen)
+    # The dashboard leads to the same ops.
+    page.goto(viewer.address())
+    page.get_by_role("link", name=f"{missed} more ops could").click()
+    expect(page.get_by_text(re.compile(rf"^{missed} of \d+ ops$"))).to_be_visible()
+
+
 def test_another_key_node_takes_four(counted: Page, viewer_to_change: Viewer) -> None:
     counted.goto(viewer_to_change.address())
     counted.get_by_role("button", name="Manage", exact=True).click()

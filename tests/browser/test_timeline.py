@@ -141,6 +141,15 @@ def test_a_row_of_a_table_leads_to_its_events_by_keys_and_back(page: Page, viewe
     expect(page.get_by_role("region", name="Ops").locator("tbody tr")).to_have_count(1)
 
 
+def test_chosen_event_leads_to_its_op_by_the_path(page: Page, viewer: Viewer) -> None:
+    op = get(viewer, "ops/?ordering=-gpu_time_ns&page_size=10")["results"][0]
+    show = f"op={op['op_id']}"
+    page.goto(viewer.address(view="timeline", timeline__at="longest", timeline__show=show))
+    event = page.get_by_role("region", name="Event", exact=True)
+    event.get_by_role("link", name=op["op_name"], exact=True).click()
+    expect(page).to_have_url(re.compile(rf"view=op&.*op={op['op_id']}"))
+
+
 def test_timeline_opens_on_three_steps_and_fits_all(page: Page, viewer: Viewer) -> None:
     open_timeline(page, viewer)
     timeline = get(viewer, "timeline/")

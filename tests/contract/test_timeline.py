@@ -30,6 +30,23 @@ def test_all_work_is_in_the_lanes_and_in_one_picture_of_them(api: ApiClient, our
     assert sum(row["time_ns"] for row in totals["categories"]) == total_ns
 
 
+def test_timeline_opens_on_three_steps_in_a_row_of_median_time(
+    api: ApiClient, ours: Served
+) -> None:
+    shown = api.get(ours.at("timeline/")).json
+    with closing(sqlite3.connect(ours.path)) as connection:
+        steps = connection.execute(
+            "SELECT start_time, stop_time FROM view_iterations_all"
+            " WHERE aggr_id = ? AND is_aggregated = 1 ORDER BY start_time",
+            (ours.aggregation,),
+        ).fetchall()
+    threes = [(first[0], last[1]) for first, last in zip(steps, steps[2:], strict=False)]
+    assert (shown["median_start_ns"], shown["median_stop_ns"]) in threes
+    lengths = sorted(stop - start for start, stop in threes)
+    opened = shown["median_stop_ns"] - shown["median_start_ns"]
+    assert lengths.index(opened) == (len(lengths) - 1) // 2
+
+
 def test_a_database_of_dlprof_has_no_single_events(api: ApiClient, served: Served) -> None:
     timeline = api.get(served.at("timeline/")).json
     assert bool(timeline["lanes"]) == ("lanes" not in timeline["unknown"])

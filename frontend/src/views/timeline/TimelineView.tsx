@@ -68,7 +68,7 @@ export function TimelineView(): JSX.Element {
   );
 }
 
-/** The step of median length with its neighbors; all of the time where there are no steps. */
+/** Three steps of median time; all of the time where there are no steps. */
 function openingOf({ start_ns, median_start_ns: low, median_stop_ns: high }: Timeline, all: Span) {
   const first = start_ns ?? 0;
   return low === null || high === null

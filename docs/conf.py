@@ -49,11 +49,15 @@ html_theme_options = {
 
 # Folders that a checkout has and the site does not: links to their files become plain names.
 CODE = (
-    *("aggregator", "demo", "dlprof_client", "dlprof_nvtx", "examples", "frontend"),
+    *("aggregator", "demo", "dlprof_client", "dlprof_nvtx", "frontend"),
     *("profiler_cli", "scripts", "tests", "viewer"),
 )
 # Files of the folder above that are pages here, and how other pages and they themselves link.
-PAGES_ABOVE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+PAGES_ABOVE = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/README.md": "example.md",
+}
 
 
 def _link_within_the_site(_app: Sphinx, document: str, source: list[str]) -> None:
@@ -62,6 +66,8 @@ def _link_within_the_site(_app: Sphinx, document: str, source: list[str]) -> Non
     above = {page.removesuffix(".md"): name for name, page in PAGES_ABOVE.items()}
     if document in above:
         text = (ROOT / above[document]).read_text("utf-8").replace("](docs/", "](")
+    if document == "example":  # Its programs are no pages.
+        text = re.sub(r"\[(`[^`]+`)\]\([\w.]+\)", r"\1", text)
     text = re.sub(r"\[([\w/]+)\]\((?:\.\./)+[\w/]+/README\.md\)", r"`\1`", text)
     text = re.sub(r"\]\((?:\.\./)*benchmarks/", "](/measurements/", text)
     text = re.sub(rf"\[([^]]+)\]\((?:\.\./)*(?:{'|'.join(CODE)})/[^)]*\)", r"\1", text)

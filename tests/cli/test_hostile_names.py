@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import logging
 from pathlib import Path
@@ -65,19 +64,6 @@ def test_the_command_prints_plain_text(
     _assert_plain(said.out + said.err)
 
 
-def test_advice_is_plain_text(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["advise", f"--database={hostile}"])
-    plain = capsys.readouterr().out
-    main(["advise", f"--database={hostile}", "--json"])
-    document = capsys.readouterr().out
-
-    _assert_plain(plain)
-    assert "EVIL" in plain
-    _assert_plain(document)
-    # For scripts the names are whole.
-    assert "EVIL\x9b31m\r\n" in _strings(json.loads(document))
-
-
 def _strings(value: object) -> str:
     """All texts of a document, one after another."""
     if isinstance(value, dict):
@@ -85,24 +71,6 @@ def _strings(value: object) -> str:
     if isinstance(value, list):
         return "".join(map(_strings, value))
     return str(value)
-
-
-def test_pyprof_is_plain_text(
-    hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["pyprof", "parse", str(hostile)]) == 0
-    records = capsys.readouterr().out
-    _assert_plain(records)
-    (tmp_path / "records.dict").write_text(records)
-    for form in ((), ("--csv",), ("-w", "300")):
-        assert main(["pyprof", "prof", "-c", "all", *form, str(tmp_path / "records.dict")]) == 0
-        table = capsys.readouterr().out
-        _assert_plain(table)
-        assert table.count("\n") == 161
-        if form == ("--csv",):
-            csv.field_size_limit(1 << 24)
-            cells = {cell for row in csv.reader(io.StringIO(table)) for cell in row}
-            assert not [cell for cell in cells if cell[:1] in {"=", "+", "@"}]
 
 
 def test_reports_hold_no_formula(hostile: Path, tmp_path: Path) -> None:

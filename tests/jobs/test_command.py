@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import socket
@@ -289,33 +288,3 @@ def test_token_can_be_switched_off(env: dict[str, str], golden: Path) -> None:
         viewer.url = f"http://127.0.0.1:{viewer.url.rsplit(':', 1)[1]}"
 
         assert viewer.get("profiles/")["count"] == 1
-
-
-def test_a_folder_of_that_name_where_the_user_is_does_no_harm(
-    env: dict[str, str], golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("viewer", "aggregator", "celery"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not this one')")
-    script = tmp_path / "go.py"
-    script.write_text(
-        "import sys; sys.path.remove(sys.path[0])\n"
-        "from profiler_cli.dlprofviewer import main\n"
-        "sys.exit(main())\n"
-    )
-    monkeypatch.chdir(tmp_path)
-
-    process = subprocess.Popen(
-        [COMMAND[0], str(script), "--port", "0", str(golden)],
-        env=env,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
-        with urlopen(f"{url}/healthz", timeout=WAIT_LIMIT_S) as response:
-            assert json.load(response) == {"status": "ok"}
-    finally:
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(timeout=WAIT_LIMIT_S) == 0

@@ -55,7 +55,6 @@ fi
 """
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 START_LIMIT_S = 180
-MOST_BASE_PACKAGES = 16
 
 
 def run(*command: str | Path, cwd: Path, path: str | None = None) -> str:
@@ -298,26 +297,6 @@ PIP = (sys.executable, "-m", "pip", "--python")
 INSTALL = ("install", "-q", "--no-compile")
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the commands of a new environment: the wheel first, then its extra "viewer"."""
-
-    def install(folder: Path) -> None:
-        venv.create(folder / "venv")
-        commands = folder / "venv/bin"
-        pip = (*PIP, folder / "venv")
-        install = (*pip, *INSTALL, "-c", REPOSITORY / "constraints.txt")
-        run(*install, wheel, cwd=folder)
-        (folder / "base.txt").write_text(run(*pip, "freeze", cwd=folder))
-        run(commands / "dlprof", "--version", cwd=folder)
-        viewer = [commands / "dlprofviewer", folder]
-        done = subprocess.run(viewer, capture_output=True, text=True, check=False)
-        (folder / "without_viewer.txt").write_text(f"{done.returncode}\n{done.stderr}")
-        run(*install, f"{wheel}[viewer]", cwd=folder)
-
-    return made_once(tmp_path_factory, "installed", install) / "venv/bin"
-
-
 @pytest.fixture
 def alone(wheel: Path, tmp_path: Path) -> Path:
     """Folder of the commands of a new environment, which borrows what the wheel needs from ours."""
@@ -342,27 +321,6 @@ def bare_path(commands: Path, folder: Path) -> str:
     path = f"{commands}{os.pathsep}{basics}"
     assert shutil.which("node", path=path) is None
     return path
-
-
-def test_the_base_has_no_web_server_and_says_how_to_install_it(installed: Path) -> None:
-    folder = installed.parent.parent
-    packages = {
-        re.split("[=@ ]", line)[0] for line in (folder / "base.txt").read_text().splitlines()
-    }
-    assert {"pyarrow", "open-dlprof"} < packages
-    assert not packages & {"celery", "Django", "gunicorn", "pandas", "plotly", "python-dateutil"}
-    assert len(packages) <= MOST_BASE_PACKAGES
-    code, *said = (folder / "without_viewer.txt").read_text().splitlines()
-    assert (code, len(said)) == ("3", 2)
-    assert "pip install 'open-dlprof[viewer]'" in said[1]
-
-
-def test_commands_print_their_version_and_usage(installed: Path, tmp_path: Path) -> None:
-    path = bare_path(installed, tmp_path)
-    for command in ("dlprof", "dlprofviewer"):
-        version = run(installed / command, "--version", cwd=tmp_path, path=path)
-        assert re.search(r"\d+\.\d+\.\d+", version), version
-        assert command in run(installed / command, "--help", cwd=tmp_path, path=path)
 
 
 def test_a_profile_becomes_a_page_without_node(

@@ -42,7 +42,8 @@ const note = (name) => requestAnimationFrame(() => setTimeout(() => {
   window.__times[name] ??= performance.now();
 }));
 const look = () => {
-  if (/[0-9]/.test(document.querySelector('.headline-step > span > b')?.textContent ?? '')) note('figures');
+  const figure = document.querySelector('.headline-step > span > b');
+  if (/[0-9]/.test(figure?.textContent ?? '')) note('figures');
   if (document.querySelector('.iterations-svg .bar')) note('chart');
   requestAnimationFrame(look);
 };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
@@ -21,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return standing_by.make_job(["python", "train\x1b.py"], tmp_path)
 
 
-def _at(settings: LazySettings, **changes: object) -> None:
+def _at(settings: LazySettings, **changes: Any) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, **changes)
 
 

@@ -78,8 +78,13 @@ def test_late_calls_of_the_step_before_do_not_shift_the_others(tmp_path: Path) -
         thread = trace.thread(pid=PIDS[rank])
         for at in range(2 if rank == 0 else 0, 12):
             start, end = times[at][rank]
-            names = {"device": rank, "long_name": f"{ALL_REDUCE}(x)", "stream": 17}
-            thread.launch(ALL_REDUCE, start - 10, gpu=(start, end), **names)
+            thread.launch(
+                *(ALL_REDUCE, start - 10),
+                gpu=(start, end),
+                device=rank,
+                long_name=f"{ALL_REDUCE}(x)",
+                stream=17,
+            )
     # THEN the others wait for it
     found = waiting(analyze(trace, tmp_path))
     assert [row[0] for row in found if row[1] == 0] == list(range(2, 12))

@@ -58,8 +58,8 @@ def kernels(size: int) -> list:
     scales = torch.empty(rows, device="cuda")
     return [
         lambda: torch.mm(left, right),
-        lambda: scaled_dot_product_attention(*heads),
-        lambda: scaled_dot_product_attention(*heads, is_causal=True),
+        lambda: scaled_dot_product_attention(heads[0], heads[1], heads[2]),
+        lambda: scaled_dot_product_attention(heads[0], heads[1], heads[2], is_causal=True),
         lambda: torch._grouped_mm(tokens, weights, offs=ends),
         lambda: rms_norm(values, (WIDTH,), scale),
         narrow.contiguous,

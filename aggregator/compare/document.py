@@ -141,7 +141,10 @@ class _Compared(Struct, kw_only=True):
     base: CompareSide
     new: CompareSide
     difference_ns: Exact
-    interval_ns: Annotated[list[int] | None, doc("95 % interval.")]
+    interval_ns: Annotated[
+        list[int] | None,
+        doc("95 % interval of the difference; of other batches as if new had the samples of base."),
+    ]
     covers_runs: Annotated[bool, doc("Whether the interval covers changes from run to run.")]
     verdict: Annotated[str, doc("faster, slower, same or cannot tell.")]
     headline: str

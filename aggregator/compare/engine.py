@@ -78,8 +78,14 @@ def compare(
     )
     differences_ns = _differences(times)
     judgements = _judgements(doubts, _within_a_tick(differences_ns, times, _tick_ns((*base, *new))))
+    samples = batch_sizes(base, new)
+    # A step of another batch counts as if it had the samples of the base.
+    scale = 1.0 if samples is None else samples[0] / samples[1]
+    if samples is not None:
+        scaled = [part * scale for part in times[1].samples]
+        doubts = judge_rows(times[0].samples, scaled, is_device, is_one_capture=is_one_capture)
     judgement = _without_contradiction(
-        sides, _judge_step(sides, doubts, is_one_capture=is_one_capture)
+        sides, _judge_step(sides, doubts, scale, is_one_capture=is_one_capture), scale
     )
     uncut = without_loop((*base, *new))
     if uncut:  # other work may be in what counts as a step
@@ -102,7 +108,7 @@ def compare(
         setup=differences(base, new),
         headline="",
         notes=limits(base, new, rows),
-        samples=batch_sizes(base, new),
+        samples=samples,
         are_other_programs=are_other_programs(base, new, rows),
     )
     slow = slow_rank(
@@ -291,22 +297,24 @@ def _known(value: float) -> float | None:
 
 
 def _judge_step(
-    sides: tuple[Side, Side], doubts: RowVerdicts, *, is_one_capture: bool
+    sides: tuple[Side, Side], doubts: RowVerdicts, scale: float, *, is_one_capture: bool
 ) -> Judgement:
     lengths = [
-        [capture.lengths_ns[:, None].astype(np.float64) for capture in side.captures]
-        for side in sides
+        [capture.lengths_ns[:, None] * factor for capture in side.captures]
+        for side, factor in zip(sides, (1.0, scale), strict=True)
     ]
     judged = judge_step(lengths[0], lengths[1], doubts, is_one_capture=is_one_capture)
     return _judgements(judged, [False])[0]
 
 
-def _without_contradiction(sides: tuple[Side, Side], judgement: Judgement) -> Judgement:
+def _without_contradiction(
+    sides: tuple[Side, Side], judgement: Judgement, scale: float
+) -> Judgement:
     """The judgement of the profiled step, unless the step without profiling went the other way."""
     base, new = sides
     if base.unprofiled_ns is None or new.unprofiled_ns is None:
         return judgement
-    changed = new.unprofiled_ns - base.unprofiled_ns
+    changed = new.unprofiled_ns * scale - base.unprofiled_ns
     is_known = abs(changed) * 100 > SAME_PCT * base.unprofiled_ns
     is_other = (
         (judgement.verdict is Verdict.FASTER and changed > 0)

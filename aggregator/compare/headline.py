@@ -65,7 +65,7 @@ def headline(
         ]
     settings = [row for row in comparison.setup if row.base and row.new and row.key not in MINOR]
     if settings:
-        sentences.append(_settings(settings))
+        sentences.append(_settings(settings, len(comparison.setup)))
     return replace(comparison, headline=" ".join(sentences))
 
 
@@ -89,6 +89,10 @@ def _step(comparison: Comparison) -> Text:
         "difference": _signed(comparison.difference_ns),
         "share": f"{float(comparison.difference_ns / base) * 100:+.1f}" if base else "?",
     }
+    if comparison.samples is not None:
+        return say(
+            "A step, as profiled: {base} -> {new} ms ({difference} ms, {share} %).", **values
+        )
     if judgement.verdict is Verdict.CANNOT_TELL and _is_unconfirmed(judgement) and base:
         return say(
             "{share} % {verdict} ({base} -> {new} ms), not confirmed: one capture per side.",
@@ -149,14 +153,24 @@ def _per_sample(comparison: Comparison) -> Text | None:
     base, new = comparison.base.step_ns / base_count, comparison.new.step_ns / new_count
     change = float(new / base - 1) * 100 if base else 0.0
     return say(
-        "Per sample (batch {base_count} -> {new_count}): {base} -> {new} ms, {share} % {verdict}.",
+        "Per sample (batch {base_count} -> {new_count}): {base} -> {new} ms, {share} % "
+        "{verdict}{doubt}.",
         base_count=base_count,
         new_count=new_count,
         base=f"{float(base) / 1e6:.4g}",
         new=f"{float(new) / 1e6:.4g}",
         share=f"{abs(change):.1f}",
         verdict=_faster_or_slower(new - base),
+        doubt=_doubt_of_samples(comparison.judgement),
     )
+
+
+def _doubt_of_samples(judgement: Judgement) -> str:
+    if judgement.verdict is not Verdict.CANNOT_TELL:
+        return ""
+    if _is_unconfirmed(judgement):
+        return say(", not confirmed: one capture per side")
+    return say(", which may be chance")
 
 
 def _start_up(comparison: Comparison) -> Text | None:
@@ -260,19 +274,20 @@ def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
     )
 
 
-def _settings(settings: Sequence[Setting]) -> Text:
+def _settings(settings: Sequence[Setting], count: int) -> Text:
+    """The first settings that differ, and how many of all that do are not named."""
     values: dict[str, Any] = {
         "settings": "; ".join(
             f"{setting.key} {_short(setting.base)} -> {_short(setting.new)}"
             for setting in settings[:_MOST_SETTINGS]
         )
     }
-    if len(settings) <= _MOST_SETTINGS:
+    if count <= _MOST_SETTINGS:
         return say("The set-up differs: {settings}.", **values)
     return say(
         "The set-up differs: {settings}; and {count} more.",
         **values,
-        count=len(settings) - _MOST_SETTINGS,
+        count=count - _MOST_SETTINGS,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.result import Comparison, Row, Verdict
-from aggregator.compare.text import MEAN_STEP
+from aggregator.compare.text import MEAN_STEP, interval_text
 from aggregator.system.plain_text import on_one_line
 
 _MOST_ROWS: Final = 15
@@ -19,10 +19,8 @@ _MARKUP: Final = re.compile(r"([\\`*_\[\]<>#!|~@&$^])")
 def to_markdown(comparison: Comparison) -> str:
     """Headline, differences of the set-up, classes and the rows that changed most."""
     lines = [f"### {escaped(str(comparison.headline))}", ""]
-    interval = comparison.judgement.interval_ns
-    if interval is not None:
-        low, high = (bound / 1e6 for bound in interval)
-        lines += [f"95 % interval of the difference: {low:+.3f} to {high:+.3f} ms.", ""]
+    if interval := interval_text(comparison):
+        lines += [interval, ""]
     lines += [f"> {escaped(str(note))}" for note in comparison.notes]
     if comparison.setup:
         lines += ["", "| What else differs | base | new |", "|---|---|---|"]

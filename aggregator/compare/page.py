@@ -10,7 +10,7 @@ from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.markdown import row_name, verdict_text
 from aggregator.compare.picture import distributions, icicle, waterfall
 from aggregator.compare.result import Comparison, Row
-from aggregator.compare.text import MEAN_STEP
+from aggregator.compare.text import MEAN_STEP, interval_text
 
 _MOST_ROWS: Final = 200
 _MOST_DETAILS: Final = 10
@@ -55,14 +55,11 @@ def to_html(comparison: Comparison) -> str:
 
 
 def _interval(comparison: Comparison) -> list[str]:
-    interval = comparison.judgement.interval_ns
-    if interval is None:
+    if comparison.judgement.interval_ns is None:
         return ["<p>Too few iterations for an interval.</p>"]
-    low, high = (bound / 1e6 for bound in interval)
     verdict = str(comparison.judgement.verdict)
     shown = f'<b class="{verdict.replace(" ", "-")}">{escape(verdict)}</b>'
-    bounds = f"{low:+.3f} to {high:+.3f} ms"
-    return [f"<p>Verdict: {shown}. 95 % interval of the difference: {bounds}.</p>"]
+    return [f"<p>Verdict: {shown}. {interval_text(comparison)}</p>"]
 
 
 def _setup(comparison: Comparison) -> list[str]:

@@ -177,7 +177,7 @@ class Comparison:
 
     base: Side
     new: Side
-    judgement: Judgement  # Of the step.
+    judgement: Judgement  # Of the step; of another batch as if it had the samples of the base.
     classes: tuple[Change, ...]  # In the order of the classes, all of them.
     causes: tuple[Change, ...]  # The same time by what the GPU waited for or did, largest first.
     rows: tuple[Row, ...]  # Largest difference first.
@@ -197,3 +197,10 @@ class Comparison:
     def difference_ns(self) -> Fraction:
         """Return how much longer the mean profiled step of the new side is. Unit: ns."""
         return self.new.step_ns - self.base.step_ns
+
+    @property
+    def slowdown(self) -> Fraction:
+        """Return how much longer a step is, or each sample of one, as a share of the base."""
+        before, after = self.samples or (1, 1)
+        base = self.base.step_ns
+        return self.new.step_ns * Fraction(before, after) / base - 1 if base else Fraction()

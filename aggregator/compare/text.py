@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import Final
 
 from aggregator.compare.exact import rounded
@@ -25,10 +24,7 @@ _MARKS: Final = {
 def to_text(comparison: Comparison, most_rows: int = MOST_ROWS) -> str:
     """The comparison as lines; each column of times adds up as displayed."""
     lines = [str(comparison.headline)]
-    interval = comparison.judgement.interval_ns
-    if interval is not None:
-        low, high = (bound / 1e6 for bound in interval)
-        lines.append(f"95 % interval of the difference: {low:+.3f} to {high:+.3f} ms.")
+    lines += filter(None, [interval_text(comparison)])
     lines += [f"Note: {note}" for note in comparison.notes]
     lines += ["", *_sides(comparison)]
     if comparison.setup:
@@ -40,6 +36,16 @@ def to_text(comparison: Comparison, most_rows: int = MOST_ROWS) -> str:
     lines += ["", *_changes("class", comparison.classes)]
     lines += ["", *_changes("cause", comparison.causes)]
     return "\n".join([*lines, "", *_rows(comparison.rows, most_rows)]) + "\n"
+
+
+def interval_text(comparison: Comparison) -> str:
+    """Say the interval of the difference, for each sample where the batches differ; or nothing."""
+    interval, samples = comparison.judgement.interval_ns, comparison.samples
+    if interval is None or comparison.are_other_programs:
+        return ""
+    low, high = (bound / 1e6 / (samples[0] if samples else 1) for bound in interval)
+    unit = "ms per sample" if samples else "ms"
+    return f"95 % interval of the difference: {low:+.3f} to {high:+.3f} {unit}."
 
 
 def _sides(comparison: Comparison) -> list[str]:
@@ -118,9 +124,3 @@ def _verdict(row: Row) -> str:
     if row.base_kernels != row.new_kernels:
         details.append("other kernels")
     return f" [{', '.join(details)}]"
-
-
-def slowdown(comparison: Comparison) -> Fraction:
-    """How much longer the new step is, as a share of the base."""
-    base = comparison.base.step_ns
-    return comparison.difference_ns / base if base else Fraction()

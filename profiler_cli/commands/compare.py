@@ -14,7 +14,7 @@ from aggregator.compare.markdown import to_markdown
 from aggregator.compare.page import to_html
 from aggregator.compare.result import Comparison, Verdict
 from aggregator.compare.sides import Source, compare_files
-from aggregator.compare.text import slowdown, to_text
+from aggregator.compare.text import to_text
 from aggregator.errors import UsageError
 from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.progress import NullProgress
@@ -162,5 +162,5 @@ def _exit_code(comparison: Comparison, max_slowdown: Fraction) -> int:
     verdict = comparison.judgement.verdict
     if verdict is Verdict.CANNOT_TELL:
         return EXIT_CANNOT_TELL
-    is_regression = verdict is Verdict.SLOWER and slowdown(comparison) > max_slowdown
+    is_regression = verdict is Verdict.SLOWER and comparison.slowdown > max_slowdown
     return EXIT_REGRESSION if is_regression else EXIT_DONE

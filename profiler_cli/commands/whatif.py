@@ -265,21 +265,26 @@ def _changed(what_if: WhatIf) -> list[str]:
     """Return the lines about the changed step; none without a change."""
     if what_if.is_bound is None:
         return []
-    predicted_ns, saving_ns = what_if.predicted_step_ns, what_if.saving_ns
-    if predicted_ns is None or saving_ns is None:
-        text = "unknown"
-    else:
-        percent = -100 * saving_ns / max(what_if.measured_step_ns, 1)
-        text = f"{predicted_ns / 1e6:.3f} ms"
-        if what_if.interval_ns is not None:
-            low, high = (time / 1e6 for time in what_if.interval_ns)
-            text += f" ({low:.3f} to {high:.3f} ms)"
-        least = "at least " if what_if.uncertain_ns else ""
-        text += f", {least}{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
-    lines = ["", f"with the changes: {text}"]
+    lines = ["", f"with the changes: {_predicted(what_if)}"]
     lines += [f"  {what_if.reason}"] if what_if.reason else []
     lines += ["  A bound: with this change, other kernels would run."] if what_if.is_bound else []
     return [*lines, f"  then the step waits most for: {what_if.bound_by or 'unknown'}"]
+
+
+def _predicted(what_if: WhatIf) -> str:
+    """Say the step with the changes; a range where it is uncertain how much is saved."""
+    step_ns, saving_ns = max(what_if.measured_step_ns, 1), what_if.saving_ns
+    if what_if.uncertain_ns:
+        least_ns = saving_ns or 0
+        most_ns = least_ns + what_if.uncertain_ns
+        shares = f"{100 * least_ns / step_ns:.1f} to {100 * most_ns / step_ns:.1f} % less"
+        return f"{(step_ns - most_ns) / 1e6:.3f} to {(step_ns - least_ns) / 1e6:.3f} ms, {shares}"
+    if saving_ns is None:
+        return "unknown"
+    low, high = (time / 1e6 for time in what_if.interval_ns or (step_ns, step_ns))
+    percent = -100 * saving_ns / step_ns
+    change = f"{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
+    return f"{(step_ns - saving_ns) / 1e6:.3f} ms ({low:.3f} to {high:.3f} ms), {change}"
 
 
 def _by_kind(path: CriticalPath) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from aggregator.compare.engine import compare
 from aggregator.compare.matching import Op
 from aggregator.compare.ranks import RankTimes
 from aggregator.compare.result import Verdict
+from aggregator.compare.text import interval_text
 from aggregator.metrics.ownership import BUSY_CLASSES, COMMUNICATION, TENSOR_CORES
 from aggregator.profile.arrays import Bool
 from tests.compare.test_known_changes import runs
@@ -102,7 +104,18 @@ def test_another_batch_is_compared_per_sample(
         assert "Per sample" not in headline
     else:
         assert f"Per sample (batch {base_size} -> {new_size}): " in headline
-        assert f", {share:.1f} % faster." in headline
+        assert f", {share:.1f} % faster" in headline
+        assert "Cannot tell whether the step changed" not in headline
+
+
+def test_larger_batch_in_the_same_time_is_faster_and_a_smaller_one_slower() -> None:
+    sides = [
+        replace(_base(), facts={**_base().facts, "batch_size": str(size)}) for size in (32, 64)
+    ]
+    faster, slower = compare(sides[:1], sides[1:]), compare(sides[1:], sides[:1])
+    assert (faster.judgement.verdict, slower.judgement.verdict) == (Verdict.FASTER, Verdict.SLOWER)
+    assert (faster.slowdown, slower.slowdown) == (Fraction(-1, 2), 1)
+    assert "per sample" in interval_text(slower)
 
 
 def test_a_batch_is_found_in_the_shapes() -> None:

@@ -21,20 +21,18 @@ export interface StepChange {
 
 /** How the step changed, for each sample where the sides have other numbers of them. */
 export function stepChange(found: ComparisonSummary): StepChange {
-  const [before = 1, after = 1] = found.samples ?? [];
-  const whole = ns(found.base.step_ns);
-  const base = whole / before;
-  const [low, high] = (found.interval_ns ?? []).map((bound) => (whole + bound) / after - base);
+  const { samples, verdict, covers_runs } = found;
+  const [before = 1, after = 1] = samples ?? [];
+  // The bounds are of the new step with the samples of the base.
+  const [low, high] = (found.interval_ns ?? []).map((bound) => bound / before);
   const interval = low === undefined || high === undefined ? null : ([low, high] as const);
   const isApart = interval !== null && (interval[0] > 0 || interval[1] < 0);
-  const isPerSample = found.samples !== null;
-  const own =
-    isApart && found.covers_runs ? (interval[0] > 0 ? "slower" : "faster") : "cannot tell";
-  const verdict = isPerSample ? own : found.verdict;
-  const isConfirmed = verdict !== "cannot tell" || !isApart || found.covers_runs;
   return {
-    ...{ base, next: ns(found.new.step_ns) / after, interval, isPerSample },
-    verdict: isConfirmed ? verdict : "not confirmed",
+    base: ns(found.base.step_ns) / before,
+    next: ns(found.new.step_ns) / after,
+    interval,
+    isPerSample: samples !== null,
+    verdict: verdict === "cannot tell" && isApart && !covers_runs ? "not confirmed" : verdict,
   };
 }
 

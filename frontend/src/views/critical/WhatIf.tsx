@@ -272,12 +272,19 @@ function Effect({ answer, largest }: { answer: Answer | null; largest: number })
   );
 }
 
-function Step({ answer: { predicted_step_ns: step, reason } }: { answer: Answer }): JSX.Element {
-  return step === null ? (
-    <Unknown reason={reason ?? undefined} />
-  ) : (
-    <span>{durationText(step)}</span>
-  );
+/** The step with a change; a range where it is uncertain how much is saved. */
+function Step({ answer }: { answer: Answer }): JSX.Element {
+  const { predicted_step_ns: step, measured_step_ns, uncertain_ns, reason } = answer;
+  const high = step ?? measured_step_ns;
+  if (!uncertain_ns) {
+    return step === null ? (
+      <Unknown reason={reason ?? undefined} />
+    ) : (
+      <span>{durationText(high)}</span>
+    );
+  }
+  const times = { least: durationText(high - uncertain_ns), most: durationText(high) };
+  return <span title={reason ?? ""}>{t("{least} to {most}", times)}</span>;
 }
 
 /** What is known to be saved; of CPU time that may be the profiler's, nothing is. */

@@ -104,6 +104,7 @@ export function FindEvents(props: FindEventsProps): JSX.Element {
       {all.error !== null && <ErrorNote error={all.error} onRetry={all.reload} />}
       {found !== null && (
         <>
+          <IconButton icon="close" label={t("Clear")} onClick={() => onSelect(null)} />
           <span class="timeline-count" role="status">
             {number === null
               ? t("{count} events", { count: formatInt(found.count) })
@@ -130,7 +131,6 @@ export function FindEvents(props: FindEventsProps): JSX.Element {
               ))}
             </span>
           )}
-          <IconButton icon="close" label={t("Clear")} onClick={() => onSelect(null)} />
         </>
       )}
     </search>

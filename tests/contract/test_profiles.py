@@ -18,7 +18,8 @@ from aggregator.tables.connection import ProfileDatabase, opened
 from aggregator.tables.declared.profile import profile_id, profile_item
 from tests.contract.client import API, ApiClient, Served
 from viewer.api.profiles import PROFILES
-from viewer.profiles import registry, summary
+from viewer.api.replies import profiles
+from viewer.profiles import registry
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +50,7 @@ def impatient_with_b(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) ->
         limit_s = time_limit_s if path.name == "b.sqlite" else 240.0
         return opened(path, time_limit_s=limit_s, keep=keep)
 
-    monkeypatch.setattr(summary, "opened", limited)
+    monkeypatch.setattr(profiles, "opened", limited)
 
 
 def test_an_id_names_one_file_of_a_folder(api: ApiClient, folder: Path) -> None:
@@ -111,7 +112,7 @@ def test_whatever_one_database_does_the_others_are_listed(
             raise ZeroDivisionError
         return profile_item(path, *rest)
 
-    monkeypatch.setattr(summary, "profile_item", fail)
+    monkeypatch.setattr(profiles, "profile_item", fail)
 
     errors = [item["error"] for item in api.get(f"{API}/profiles/").json["results"]]
 
@@ -181,7 +182,7 @@ def test_where_nothing_can_be_written_nothing_can_be_aggregated(
 ) -> None:
     path: Path = request.getfixturevalue(which)
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(path,))
-    monkeypatch.setattr("viewer.profiles.summary.os.access", lambda path, mode: mode == os.R_OK)
+    monkeypatch.setattr("viewer.api.replies.profiles.os.access", lambda path, mode: mode == os.R_OK)
     profile = f"{API}/profiles/{profile_id(path)}/"
 
     detail = api.get(profile).json
@@ -259,7 +260,7 @@ def with_endless(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             " SELECT num_gpus AS key, max(num_gpus) AS value FROM view_system_config"
         )
     asked: Counter[str] = Counter()
-    for module in (registry, summary):
+    for module in (registry, profiles):
 
         def limited(path: Path, **options: Any) -> AbstractContextManager[ProfileDatabase]:
             asked[path.name] += 1
@@ -267,8 +268,8 @@ def with_endless(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             return opened(path, **options | {"time_limit_s": limit_s})
 
         monkeypatch.setattr(module, "opened", limited)
-    monkeypatch.setattr(summary, "_SLOW_S", 0.0)
-    monkeypatch.setattr(summary, "_FAILED", {})
+    monkeypatch.setattr(profiles, "_SLOW_S", 0.0)
+    monkeypatch.setattr(profiles, "_FAILED", {})
     registry._probe.cache_clear()
     return asked
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from msgspec import to_builtins
@@ -52,11 +51,11 @@ from aggregator.tables.plotly import Theme
 from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.texts import say
+from viewer.api.replies.profiles import ProfileItem, describe
 from viewer.api.schema import ResourceView, list_parameters, page_of, query, reply
 from viewer.api.scope import environment, open_profile, registry
 from viewer.api.structs import reference
 from viewer.profiles.registry import ServedProfile
-from viewer.profiles.summary import describe
 
 MOST_CAPTURES = 20
 MOST_PROFILES = 200
@@ -239,7 +238,7 @@ def _chosen(request: Request) -> Sequence[ServedProfile]:
     if profile is not None:
         chosen = _series(registry().get(profile), chosen)
     elif name is not None:
-        chosen = [item for item in chosen if _described(item)["name"] == name]
+        chosen = [item for item in chosen if _described(item).name == name]
     if not chosen:
         raise InvalidValueError(
             say("No profile has the name '{name}'.", name=name or ""), parameter="name"
@@ -281,7 +280,7 @@ def _series_key(served: ServedProfile) -> tuple[str, str] | None:
     return ("command", program) if program else None
 
 
-def _described(served: ServedProfile) -> dict[str, Any]:
+def _described(served: ServedProfile) -> ProfileItem:
     return describe(served, time_limit_s=environment().query_timeout_s)
 
 
@@ -348,7 +347,7 @@ def _source(word: str, parameter: str) -> Source:
 
 
 def _require_ours(served: ServedProfile) -> None:
-    if describe(served, time_limit_s=environment().query_timeout_s).get("is_foreign"):
+    if _described(served).is_foreign:
         raise ProfileError(
             say("A database of NVIDIA's DLProf is compared after an aggregation of it."),
             hint=say("Aggregate it once, and choose the converted profile."),

@@ -17,6 +17,7 @@ from aggregator.dldb.aggregations import (
 )
 from aggregator.errors import InvalidValueError, IterationRangeError
 from aggregator.options import AggregationRequest
+from aggregator.system.replies import to_plain
 from aggregator.system.untrusted_json import read_count
 from aggregator.tables.aggregation_data import AggregationData, list_reply
 from aggregator.tables.connection import ProfileDatabase
@@ -40,6 +41,11 @@ from viewer.api.replies.profiles import (
     ProfileItem,
     RemovedProfile,
     Upload,
+    describe,
+    describe_all,
+    describe_fully,
+    why_not_reaggregate,
+    why_read_only,
 )
 from viewer.api.schema import ResourceView, list_parameters, page_of, reply, row, table_page
 from viewer.api.scope import environment, open_profile, registry
@@ -48,13 +54,6 @@ from viewer.errors import ViewerError
 from viewer.jobs.addition import add_profile
 from viewer.jobs.service import submit
 from viewer.profiles import storage, uploads
-from viewer.profiles.summary import (
-    describe,
-    describe_all,
-    describe_fully,
-    why_not_reaggregate,
-    why_read_only,
-)
 from viewer.security.access import client_of
 from viewer.security.http import UPLOAD_TYPE
 from viewer.state.models import Job
@@ -98,7 +97,8 @@ class ProfilesView(ResourceView):
         """One item per database; the item of one that cannot be opened has the error."""
         query = parse_list_query(PROFILES, request.query_params.dict())
         limit = environment().query_timeout_s
-        items = {item["id"]: item for item in describe_all(registry().all(), time_limit_s=limit)}
+        found = to_plain(describe_all(registry().all(), time_limit_s=limit))
+        items = {item["id"]: item for item in found}
         records = [item | {"position": place} for place, item in enumerate(items.values())]
         count, ids = query_records(PROFILES, query, records)
         return Response(list_reply(query, count, [items[item_id] for item_id in ids]))
@@ -118,7 +118,7 @@ class ProfilesView(ResourceView):
         if isinstance(added, Job):
             return Response(present(added), status=status.HTTP_202_ACCEPTED)
         item = describe(added, time_limit_s=environment().query_timeout_s)
-        return Response(item, status=status.HTTP_201_CREATED)
+        return Response(to_plain(item), status=status.HTTP_201_CREATED)
 
 
 class ProfileView(ResourceView):
@@ -130,7 +130,7 @@ class ProfileView(ResourceView):
     def get(self, request: Request, profile: str) -> Response:
         """Everything about the profile that no aggregation changes."""
         with open_profile(profile) as (served, database):
-            return Response(describe_fully(served, database))
+            return Response(to_plain(describe_fully(served, database)))
 
     @extend_schema(request=ProfileChangeSerializer, responses=reply(ProfileItem))
     def patch(self, request: Request, profile: str) -> Response:
@@ -138,13 +138,13 @@ class ProfileView(ResourceView):
         name = ProfileChangeSerializer.read(request)["name"]
         storage.rename(registry().get(profile), name)
         item = describe(registry().get(profile), time_limit_s=environment().query_timeout_s)
-        return Response(item)
+        return Response(to_plain(item))
 
     @extend_schema(responses=reply(RemovedProfile))
     def delete(self, request: Request, profile: str) -> Response:
         """Remove it from the list; a file is deleted only if the viewer stored it."""
         names, is_unlisted = storage.remove(profile, registry().find(profile))
-        return Response({"id": profile, "deleted_files": names, "is_unlisted": is_unlisted})
+        return Response(RemovedProfile(id=profile, deleted_files=names, is_unlisted=is_unlisted))
 
 
 class AggregationsView(ResourceView):

@@ -65,7 +65,7 @@ def headline(
         ]
     settings = [row for row in comparison.setup if row.base and row.new and row.key not in MINOR]
     if settings:
-        sentences.append(_settings(settings, len(comparison.setup)))
+        sentences.append(_settings(settings))
     return replace(comparison, headline=" ".join(sentences))
 
 
@@ -274,20 +274,19 @@ def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
     )
 
 
-def _settings(settings: Sequence[Setting], count: int) -> Text:
-    """The first settings that differ, and how many of all that do are not named."""
+def _settings(settings: Sequence[Setting]) -> Text:
     values: dict[str, Any] = {
         "settings": "; ".join(
             f"{setting.key} {_short(setting.base)} -> {_short(setting.new)}"
             for setting in settings[:_MOST_SETTINGS]
         )
     }
-    if count <= _MOST_SETTINGS:
+    if len(settings) <= _MOST_SETTINGS:
         return say("The set-up differs: {settings}.", **values)
     return say(
         "The set-up differs: {settings}; and {count} more.",
         **values,
-        count=count - _MOST_SETTINGS,
+        count=len(settings) - _MOST_SETTINGS,
     )
 
 

@@ -65,6 +65,7 @@ class PathShare(Struct):
     ns: Annotated[int, doc("Its share as a part of the step.")]
     share_pct: Annotated[float, doc("Of the step.")]
     op_name: str | None
+    direction: Annotated[str, doc("fprop, bprop or recompute of the op; else empty.")] = ""
 
 
 class ChainItem(Struct):
@@ -207,11 +208,16 @@ def read_critical_path(
     scale = _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected)
     ops = profile.graph.data.ops
     names = dict(zip(ops.op_ids, ops.names, strict=True))
+    directions = dict(zip(ops.op_ids, ops.directions, strict=True))
     shares = _keep(
         data,
         f"shares{is_corrected}{corrected}",
         lambda: [
-            PathShare(**vars(share), op_name=names.get(share.owner))
+            PathShare(
+                **vars(share),
+                op_name=names.get(share.owner),
+                direction=directions.get(share.owner, ""),
+            )
             for share in scale.shares(profile.critical_path_shares())
         ],
     )

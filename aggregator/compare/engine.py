@@ -300,7 +300,7 @@ def _judge_step(
     sides: tuple[Side, Side], doubts: RowVerdicts, scale: float, *, is_one_capture: bool
 ) -> Judgement:
     lengths = [
-        [capture.lengths_ns[:, None] * factor for capture in side.captures]
+        [capture.lengths_ns[:, None].astype(np.float64) * factor for capture in side.captures]
         for side, factor in zip(sides, (1.0, scale), strict=True)
     ]
     judged = judge_step(lengths[0], lengths[1], doubts, is_one_capture=is_one_capture)

@@ -65,7 +65,7 @@ def headline(
         ]
     settings = [row for row in comparison.setup if row.base and row.new and row.key not in MINOR]
     if settings:
-        sentences.append(_settings(settings))
+        sentences.append(_settings(settings, len(comparison.setup)))
     return replace(comparison, headline=" ".join(sentences))
 
 
@@ -250,9 +250,12 @@ def _changes(comparison: Comparison, slow: Text | None) -> Text:
     causes = [
         cause for cause in comparison.causes if cause.name not in waits or cause.difference_ns <= 0
     ]
-    if comparison.judgement.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        return say("What changed: {causes}.", causes=_causes(causes))
-    return say("Largest changes: {causes}.", causes=_causes(causes))
+    named = _named(causes)
+    called = (Verdict.FASTER, Verdict.SLOWER)
+    sure = {row.reason or row.kind for row in comparison.rows if row.judgement.verdict in called}
+    if comparison.judgement.verdict in called and all(cause.name in sure for cause in named):
+        return say("What changed: {causes}.", causes=_causes(named))
+    return say("Largest changes: {causes}.", causes=_causes(named))
 
 
 def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
@@ -274,19 +277,20 @@ def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
     )
 
 
-def _settings(settings: Sequence[Setting]) -> Text:
+def _settings(settings: Sequence[Setting], count: int) -> Text:
+    """The settings that differ and matter most, and how many others do."""
     values: dict[str, Any] = {
         "settings": "; ".join(
             f"{setting.key} {_short(setting.base)} -> {_short(setting.new)}"
             for setting in settings[:_MOST_SETTINGS]
         )
     }
-    if len(settings) <= _MOST_SETTINGS:
+    if count <= len(settings[:_MOST_SETTINGS]):
         return say("The set-up differs: {settings}.", **values)
     return say(
         "The set-up differs: {settings}; and {count} more.",
         **values,
-        count=len(settings) - _MOST_SETTINGS,
+        count=count - len(settings[:_MOST_SETTINGS]),
     )
 
 
@@ -306,10 +310,14 @@ def _doubt(judgement: Judgement) -> str:
     return say("; with one capture per side, changes from run to run are not in the interval")
 
 
-def _causes(causes: Sequence[Change]) -> str:
+def _named(causes: Sequence[Change]) -> list[Change]:
+    """The causes that a headline names: the largest changes."""
     largest = max((abs(cause.difference_ns) for cause in causes), default=Fraction())
     named = [cause for cause in causes if abs(cause.difference_ns) >= _LEAST_SHARE * largest]
-    named = [cause for cause in named if cause.difference_ns][:_MOST_CAUSES]
+    return [cause for cause in named if cause.difference_ns][:_MOST_CAUSES]
+
+
+def _causes(named: Sequence[Change]) -> str:
     listed = ", ".join(f"{cause.name} {_signed(cause.difference_ns)} ms" for cause in named)
     return listed or say("none")
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.result import Comparison, Row, Verdict
-from aggregator.compare.text import MEAN_STEP, interval_text
+from aggregator.compare.text import MEAN_STEP, ShownRow, interval_text, joined_rows
 from aggregator.system.plain_text import on_one_line
 
 _MOST_ROWS: Final = 15
@@ -29,7 +29,7 @@ def to_markdown(comparison: Comparison) -> str:
             f" {escaped(setting.new or 'not recorded')} |"
             for setting in comparison.setup
         ]
-    lines += ["", *_classes(comparison), "", *_rows(comparison.rows)]
+    lines += ["", *_classes(comparison), "", *_rows(joined_rows(comparison.rows))]
     return "\n".join(lines) + "\n"
 
 
@@ -57,12 +57,11 @@ def _classes(comparison: Comparison) -> list[str]:
     return [*lines, _line(f"**{MEAN_STEP.capitalize()}**", base, new, verdict)]
 
 
-def _rows(rows: Sequence[Row]) -> list[str]:
-    times = rounded_pairs([(row.base_ns, row.new_ns) for row in rows])
+def _rows(shown: Sequence[ShownRow]) -> list[str]:
     lines = _head("Op")
-    for row, pair in list(zip(rows, times, strict=True))[:_MOST_ROWS]:
+    for row, pair in shown[:_MOST_ROWS]:
         lines.append(_line(escaped(row_name(row)), *pair, verdict_text(row)))
-    rest = times[_MOST_ROWS:]
+    rest = [pair for _, pair in shown[_MOST_ROWS:]]
     if rest:
         base, new = (sum(column) for column in zip(*rest, strict=True))
         lines.append(_line(f"{len(rest)} other rows", base, new))

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.markdown import row_name, verdict_text
 from aggregator.compare.picture import distributions, icicle, waterfall
 from aggregator.compare.result import Comparison, Row
-from aggregator.compare.text import MEAN_STEP, interval_text
+from aggregator.compare.text import MEAN_STEP, ShownRow, interval_text, joined_rows
 
 _MOST_ROWS: Final = 200
 _MOST_DETAILS: Final = 10
@@ -39,14 +38,15 @@ summary { cursor: pointer; padding: 6px 0; }
 
 def to_html(comparison: Comparison) -> str:
     """Headline, set-up, waterfall, modules and the rows with their distributions."""
+    rows = joined_rows(comparison.rows)
     headline = escape(str(comparison.headline))
     sections = [f"<h1>{headline}</h1>", *_interval(comparison)]
     sections += [f"<p>{escape(str(note))}</p>" for note in comparison.notes]
     sections += _setup(comparison)
     sections += ["<h2>Step by class, as profiled</h2>", waterfall(comparison)]
     sections += ["<h2>Modules</h2>", _legend(), icicle(comparison)]
-    sections += ["<h2>Ops</h2>", _table(comparison.rows)]
-    sections += ["<h2>Steps of the largest changes</h2>", *_details(comparison.rows)]
+    sections += ["<h2>Ops</h2>", _table(rows)]
+    sections += ["<h2>Steps of the largest changes</h2>", *_details([row for row, _ in rows])]
     body = "\n".join(sections)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -81,11 +81,11 @@ def _legend() -> str:
     )
 
 
-def _table(rows: Sequence[Row]) -> str:
-    times = rounded_pairs([(row.base_ns, row.new_ns) for row in rows])
+def _table(shown: Sequence[ShownRow]) -> str:
+    times = [pair for _, pair in shown]
     lines = [
         _line(row_name(row), *pair, verdict_text(row), str(row.judgement.verdict))
-        for row, pair in list(zip(rows, times, strict=True))[:_MOST_ROWS]
+        for row, pair in shown[:_MOST_ROWS]
     ]
     rest = times[_MOST_ROWS:]
     if rest:

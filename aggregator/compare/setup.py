@@ -13,6 +13,8 @@ from aggregator.compare.result import Setting
 
 _SIZE: Final = re.compile(r"(?<![\w.])(?:[A-Z]:)?(\d{1,9})(?![\w.])")
 _MOST_SAMPLES: Final = 1 << 40
+_LEAST_BATCHED: Final = 4
+"""One in so many ops at least has the batch as its first size."""
 _MOST_SHAPES: Final = 3
 """Ops whose shapes or parameters differ that are listed."""
 
@@ -76,11 +78,14 @@ def _recorded_batch(side: Sequence[CaptureData]) -> int | None:
 
 def _batches_of_shapes(base: CaptureData, new: CaptureData) -> tuple[int, int] | None:
     before = {op.key: op.shapes for op in _with_time(base)}
-    both = ((before.get(op.key, ""), op.shapes) for op in _with_time(new))
-    pairs = [pair for pair in both if all(pair) and pair[0] != pair[1]]
+    both = [(before.get(op.key, ""), op.shapes) for op in _with_time(new)]
+    known = [pair for pair in both if all(pair)]
+    pairs = [pair for pair in known if pair[0] != pair[1]]
     firsts = Counter(_first_sizes(*pair) for pair in pairs)
     (sizes, count), *_ = firsts.most_common(1) or [(None, 0)]
-    return sizes if sizes is not None and 2 * count > len(pairs) else None
+    # A single op of another size is no other batch: all layers have that, optimizers do not.
+    is_batch = 2 * count > len(pairs) and _LEAST_BATCHED * count >= len(known)
+    return sizes if sizes is not None and is_batch else None
 
 
 def _first_sizes(base: str, new: str) -> tuple[int, int] | None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final, TypeAlias
 
-from aggregator.compare.exact import rounded
-from aggregator.compare.result import Change, Comparison, Match, Row, Side, Verdict
+import numpy as np
+
+from aggregator.compare.exact import rounded, rounded_pairs
+from aggregator.compare.result import Change, Comparison, Match, Row, Samples, Side, Verdict
+from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES
 
 MOST_ROWS: Final = 20
+ShownRow: TypeAlias = tuple[Row, tuple[int, int]]
+GPU_TIME: Final = "GPU time"
+"""Kind of a row that joins several classes of work."""
 MEAN_STEP: Final = "mean step, as profiled"
 _UNIT_NS: Final = 1_000  # Times are shown in ms with three digits.
 _NAME: Final = 60
@@ -35,7 +43,7 @@ def to_text(comparison: Comparison, most_rows: int = MOST_ROWS) -> str:
         ]
     lines += ["", *_changes("class", comparison.classes)]
     lines += ["", *_changes("cause", comparison.causes)]
-    return "\n".join([*lines, "", *_rows(comparison.rows, most_rows)]) + "\n"
+    return "\n".join([*lines, "", *_rows(joined_rows(comparison.rows), most_rows)]) + "\n"
 
 
 def interval_text(comparison: Comparison) -> str:
@@ -93,15 +101,55 @@ def _sum(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
     return sum(base for base, _ in listed), sum(new for _, new in listed)
 
 
-def _rows(rows: Sequence[Row], most: int) -> list[str]:
-    pairs = _times(rows)
+def _rows(shown: Sequence[ShownRow], most: int) -> list[str]:
     lines = [_head("op: class, verdict")]
-    shown = list(zip(pairs, rows, strict=True))
-    lines += [_line(pair, _name(row), _verdict(row)) for pair, row in shown[:most]]
+    lines += [_line(pair, _name(row), _verdict(row)) for row, pair in shown[:most]]
     if len(shown) > most:
-        rest = _sum(pair for pair, _ in shown[most:])
+        rest = _sum(pair for _, pair in shown[most:])
         lines.append(_line(rest, f"{len(shown) - most} other rows"))
-    return [*lines, _line(_sum(pairs), MEAN_STEP)]
+    return [*lines, _line(_sum(pair for _, pair in shown), MEAN_STEP)]
+
+
+def joined_rows(rows: Sequence[Row]) -> list[ShownRow]:
+    """Join the rows of the GPU time of each op, as the page and the table of ops have it.
+
+    Returns:
+        The rows with their times as they are shown, in us: those add up to the step.
+    """
+    groups: dict[tuple[str | int, ...], list[ShownRow]] = {}
+    times = rounded_pairs([(row.base_ns, row.new_ns) for row in rows], _UNIT_NS)
+    for number, (row, pair) in enumerate(zip(rows, times, strict=True)):
+        is_gpu_time = bool(row.op) and row.kind in CLASSES[:BUSY_CLASSES]
+        key = (row.module, row.op, row.direction) if is_gpu_time else (number,)
+        groups.setdefault(key, []).append((row, pair))
+    joined = [
+        parts[0]
+        if len(parts) == 1
+        else (_sum_of([row for row, _ in parts]), _sum(p for _, p in parts))
+        for parts in groups.values()
+    ]
+    return sorted(joined, key=lambda shown: -abs(shown[0].difference_ns))
+
+
+def _sum_of(parts: Sequence[Row]) -> Row:
+    """Return the sum of some rows, with the verdict of the largest that changes as all do."""
+    base_ns = sum((row.base_ns for row in parts), Fraction())
+    new_ns = sum((row.new_ns for row in parts), Fraction())
+    fitting = (row for row in parts if row.difference_ns * (new_ns - base_ns) > 0)
+    return replace(
+        parts[0],
+        kind=GPU_TIME,
+        base_ns=base_ns,
+        new_ns=new_ns,
+        judgement=next(fitting, parts[0]).judgement,
+        base_samples=_summed([row.base_samples for row in parts]),
+        new_samples=_summed([row.new_samples for row in parts]),
+    )
+
+
+def _summed(samples: Sequence[tuple[Samples, ...]]) -> tuple[Samples, ...]:
+    """Return the sums of rows, run by run."""
+    return tuple(np.sum(runs, axis=0) for runs in zip(*samples, strict=True))
 
 
 def _name(row: Row) -> str:

@@ -26,7 +26,7 @@ def communication(graph: Graph) -> Bool:
 
 def no_communication(scenario: Scenario) -> Scenario:
     """Let moving data between GPUs take no time."""
-    moves = communication(scenario.graph)
+    moves = _rows_of(scenario.graph)
     duration = np.where(moves, 0, scenario.durations.duration_ns)
     return scenario.with_durations(duration_ns=duration)
 
@@ -34,7 +34,19 @@ def no_communication(scenario: Scenario) -> Scenario:
 def overlap_communication(scenario: Scenario) -> Scenario:
     """Move data between GPUs beside the computation: nothing waits for it."""
     graph = scenario.graph
-    return overlapped(scenario, communication(graph) & ~graph.is_arrival)
+    return overlapped(scenario, _rows_of(graph) & ~graph.is_arrival)
+
+
+def _rows_of(graph: Graph) -> Bool:
+    """Return the rows of communication.
+
+    Raises:
+        UsageError: There is none.
+    """
+    rows = communication(graph)
+    if not rows.any():
+        raise UsageError(say("The profile has no communication between GPUs."))
+    return rows
 
 
 def overlapped(scenario: Scenario, rows_beside: Bool) -> Scenario:

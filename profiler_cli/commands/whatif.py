@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -231,13 +231,11 @@ def _text(name: str, found: _Found) -> str:
         f"confidence: {path.confidence}",
         *(f"  {note}" for note in path.notes),
     ]
-    directions = {op.op_id: op.direction for op in found.ops}
     changed = _changed(found.what_if)
     of = " of the unchanged profile" if changed else ""
     lines += [*changed, "", f"critical path{of}, time in a step", f"  {_by_kind(path)}"]
     lines += [
-        f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} "
-        f"{_owner(share, directions)}"
+        f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} {_owner(share)}"
         for share in path.critical_path[:_MOST_ROWS]
     ]
     lines += ["", f"ops{of}: gain is what a step gains for 1 ms of the op, delay is free"]
@@ -251,11 +249,11 @@ def _text(name: str, found: _Found) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _owner(share: PathShare, directions: Mapping[str, str]) -> str:
+def _owner(share: PathShare) -> str:
     """The op by its path, as other commands name it; else the call without its version."""
     if share.op_name is None:
         return on_one_line(_VERSION.sub("", share.owner)) or "-"
-    return on_one_line(f"{share.op_name} {directions.get(share.owner, '')}".rstrip())
+    return on_one_line(f"{share.op_name} {share.direction}".rstrip())
 
 
 _VERSION: Final = re.compile(r"_v\d+$")

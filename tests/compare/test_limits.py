@@ -145,7 +145,7 @@ def test_what_differs_in_the_set_up_is_in_the_first_line(capture: CaptureData) -
     found = against(capture, facts=facts)
     assert found.headline.endswith(
         f"The set-up differs: GPU {capture.facts['GPU']} -> NVIDIA H100; "
-        "matrix products float16 -> float32."
+        "matrix products float16 -> float32; and 1 more."
     )
     assert [one.key for one in found.setup] == ["GPU", "matrix products", "CPU"]
     without = {key: value for key, value in capture.facts.items() if key != "GPU"}

@@ -11,6 +11,10 @@ import { type Box, icicleBoxes, moduleTree, ns, waterfallBars } from "./model";
 const WIDTH = 960;
 const ROW = 24;
 const LABEL = 200;
+/** On a phone, and the room of the numbers. */
+const NARROW_LABEL = 140;
+const VALUE = 90;
+const LEAST_WIDTH = 300;
 const MOST_DEPTH = 8;
 
 function signed(value: number): string {
@@ -25,34 +29,46 @@ function inShownDigits(time_ns: number): number {
 export function Waterfall({ found }: { found: ComparisonSummary }): JSX.Element {
   const bars = waterfallBars(found, [t("Base step, as profiled"), t("New step, as profiled")]);
   const most = Math.max(...bars.flatMap((bar) => [bar.start, bar.stop]), 1);
-  const scale = (WIDTH - LABEL - 120) / most;
+  const holder = useRef<HTMLDivElement>(null);
+  const width = Math.max(useWidth(holder), LEAST_WIDTH);
+  const label = width < WIDTH / 2 ? NARROW_LABEL : LABEL;
+  const scale = (width - label - VALUE) / most;
   return (
-    <svg
-      class="compare-picture"
-      viewBox={`0 0 ${WIDTH} ${bars.length * ROW}`}
-      role="img"
-      aria-label={t("From the base step to the new step, class by class")}
-    >
-      {bars.map((bar, place) => {
-        const low = Math.min(bar.start, bar.stop) * scale;
-        const width = Math.max(Math.abs(bar.stop - bar.start) * scale, 1);
-        const text =
-          bar.kind === "total"
-            ? `${formatTimeIn(bar.stop, "ms")} ms`
-            : signed(inShownDigits(bar.stop) - inShownDigits(bar.start));
-        return (
-          <g key={`${place}`} transform={`translate(0 ${place * ROW})`}>
-            <text class="compare-name" x={LABEL - 8} y={16}>
-              {bar.name}
-            </text>
-            <rect class={`is-${bar.kind}`} x={LABEL + low} y={4} width={width} height={ROW - 8} />
-            <text x={LABEL + low + width + 6} y={16}>
-              {text}
-            </text>
-          </g>
-        );
-      })}
-    </svg>
+    <div ref={holder}>
+      <svg
+        class="compare-picture compare-icicle"
+        width={width}
+        height={bars.length * ROW}
+        role="img"
+        aria-label={t("From the base step to the new step, class by class")}
+      >
+        {bars.map((bar, place) => {
+          const low = Math.min(bar.start, bar.stop) * scale;
+          const length = Math.max(Math.abs(bar.stop - bar.start) * scale, 1);
+          const text =
+            bar.kind === "total"
+              ? `${formatTimeIn(bar.stop, "ms")} ms`
+              : signed(inShownDigits(bar.stop) - inShownDigits(bar.start));
+          return (
+            <g key={`${place}`} transform={`translate(0 ${place * ROW})`}>
+              <text class="compare-name" x={label - 8} y={16}>
+                {bar.name}
+              </text>
+              <rect
+                class={`is-${bar.kind}`}
+                x={label + low}
+                y={4}
+                width={length}
+                height={ROW - 8}
+              />
+              <text x={label + low + length + 6} y={16}>
+                {text}
+              </text>
+            </g>
+          );
+        })}
+      </svg>
+    </div>
   );
 }
 

@@ -7,6 +7,7 @@ import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { durationText, formatFixed, formatInt, formatPct } from "../../lib/units";
 import { useScoped } from "../../state/scope";
+import { Direction } from "../../ui/Name";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
@@ -156,7 +157,7 @@ function Shares({ found }: { found: CriticalPath }): JSX.Element {
                 <span>{row.owner.replace(/_v\d+$/, "") || "–"}</span>
               ) : (
                 <PageAnchor to={opPage(row.owner)} class="link">
-                  {row.op_name}
+                  {row.op_name} <Direction value={row.direction} />
                 </PageAnchor>
               )}
             </td>

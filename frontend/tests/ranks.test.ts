@@ -16,9 +16,9 @@ describe("the verdict on the ranks", () => {
   it("says so when they take turns", () => {
     const even = rankVerdict([rank(0, 50e6, 33), rank(1, 40e6, 33)]);
     expect(even.late).toBeNull();
-    expect(even.sentence).toBe("No straggler: each rank was last in 33 of 86 collectives.");
+    expect(even.sentence).toBe("No straggler: no rank is last in most of the 86 collectives (33).");
     expect(rankVerdict([rank(0, 5e6, 28, 74), rank(1, 4e6, 31, 72)]).sentence).toBe(
-      "No straggler: each rank was last in 28 to 31 of 72 to 74 collectives.",
+      "No straggler: no rank is last in most of the 72 to 74 collectives (28 to 31).",
     );
   });
 

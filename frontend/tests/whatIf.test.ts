@@ -75,9 +75,8 @@ it("divides the wall clock time of a rank into parts that add up", () => {
   const rank = {
     computing_ns: 30,
     exposed_communication_ns: 25,
-    waiting_ns: 40,
   } as unknown as RanksRow;
   const parts = partsOf(rank, 100);
-  expect(parts).toEqual({ computing: 30, communication: 0, waiting: 25, idle: 45 });
+  expect(parts).toEqual({ computing: 30, communication: 25, idle: 45 });
   expect(Object.values(parts).reduce((sum, part) => sum + part)).toBe(100);
 });

@@ -60,7 +60,7 @@ def test_every_iteration_has_a_bar_and_the_badges_say_how_many(page: Page, viewe
     expect(bars(page)).to_have_count(min(total, MAX_BARS))
     assert badge(page, "Start") == "0"
     assert badge(page, "Stop") == str(total - 1)
-    expect(page.get_by_text("Start-up").first).to_be_visible()
+    expect(page.get_by_text("Start-up", exact=True).first).to_be_visible()
 
 
 def test_the_arrow_keys_read_the_bars(page: Page, viewer: Viewer) -> None:

@@ -83,7 +83,7 @@ export function JobsDialog({ onClose }: { onClose: () => void }): JSX.Element {
           </select>
         </label>
         {error !== null && <ErrorNote error={error} />}
-        {found?.results.length === 0 && <p>{t("There are no profiles yet.")}</p>}
+        {found?.results.length === 0 && <p>{t("There are no jobs.")}</p>}
         <ul class="jobs-list" aria-label={t("Jobs")}>
           {found?.results.map((job) => (
             <JobRow key={job.id} job={job} onAct={(verb) => act(job, verb)} />

@@ -132,7 +132,7 @@ function Range({ data }: { data: PerformanceSummary }): JSX.Element {
       {data.iter_start !== null && data.iter_stop !== null && (
         <ViewLink class="figure-link" view="iterations">
           {t("iterations {first}–{last}", { first: data.iter_start, last: data.iter_stop })}
-          {isSteady && ` (${t("without start-up")})`}
+          {isSteady && ` (${t("no start-up")})`}
         </ViewLink>
       )}
       {other !== null && other.id !== aggregation.id && (
@@ -170,8 +170,7 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
       <div class="brackets">
         {busy > 0 && (
           <span style={{ flexGrow: busy }}>
-            {t("GPU busy")}
-            <LimitMark figure="gpu_busy" />
+            {t("GPU busy")} <LimitMark figure="gpu_busy" />
             {formatPct(busy)} %
             <span class="bracket-source">
               {source === "" ? t("as profiled") : t("without profiling")}
@@ -180,8 +179,7 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
         )}
         {busy < 100 && (
           <span style={{ flexGrow: 100 - busy }}>
-            {t("GPU idle")}
-            <LimitMark figure="gpu_idle" />
+            {t("GPU idle")} <LimitMark figure="gpu_idle" />
             {formatPct(100 - busy)} %
           </span>
         )}

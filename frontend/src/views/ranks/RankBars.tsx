@@ -11,20 +11,22 @@ import { Loaded, Skeleton } from "../../ui/states";
 
 const PARTS = [
   ["computing", t("Computing")],
-  ["communication", t("Communication that nothing hides")],
-  ["waiting", t("Waiting for other ranks that nothing hides")],
+  ["communication", t("Communication and waiting in it, while nothing is computed")],
   ["idle", t("GPU idle")],
 ] as const;
 
 type Part = (typeof PARTS)[number][0];
 
-/** The parts of a rank; waiting counts where nothing is computed meanwhile. Unit: ns. */
+/** The parts of a rank. Unit: ns.
+ *
+ * How much of its exposed communication is waiting for other ranks is unknown: a part of the
+ * waiting is hidden too.
+ */
 export function partsOf(rank: RanksRow, wallNs: number): Readonly<Record<Part, number>> {
   const computing = rank.computing_ns ?? 0;
   const exposed = rank.exposed_communication_ns ?? 0;
-  const waiting = Math.min(rank.waiting_ns ?? 0, exposed);
   const idle = Math.max(wallNs - computing - exposed, 0);
-  return { computing, communication: exposed - waiting, waiting, idle };
+  return { computing, communication: exposed, idle };
 }
 
 export function RankBars(): JSX.Element {

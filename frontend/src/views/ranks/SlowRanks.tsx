@@ -27,11 +27,14 @@ export function SlowRanks({ found }: { found: Stragglers }): JSX.Element {
   return (
     <Panel title={t("Slow ranks")} info={EXPLANATIONS.slowRanks} span={12}>
       <p class="slow-rank-note">
-        {t("Mean step {step}; with all ranks at the median {ideal} ({share} % slower).", {
-          step: durationText(found.mean_step_ns),
-          ideal: durationText(found.ideal_step_ns),
-          share: formatPct(100 * (found.slowdown - 1)),
-        })}{" "}
+        {t(
+          "The mean step of {step} is {share} % longer than with all ranks at the median: {ideal}.",
+          {
+            step: durationText(found.mean_step_ns),
+            ideal: durationText(found.ideal_step_ns),
+            share: formatPct(100 * (found.slowdown - 1)),
+          },
+        )}{" "}
         {found.notes.join(" ")}
       </p>
       {map !== null && (

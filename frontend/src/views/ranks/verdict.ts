@@ -73,7 +73,7 @@ function waitingVerdict(ranks: readonly RanksRow[]): RankVerdict & { readonly sh
   }
   const last = range(judged.map((rank) => rank.times_last ?? 0));
   const count = range(judged.map((rank) => rank.collective_count ?? 0));
-  const sentence = t("No straggler: each rank was last in {last} of {count} collectives.", {
+  const sentence = t("No straggler: no rank is last in most of the {count} collectives ({last}).", {
     last,
     count,
   });

@@ -50,7 +50,7 @@ def test_jobs_are_listed_cancelled_and_tried_again(
     for place in range(3):
         expect(jobs.nth(place)).to_contain_text("Done", timeout=JOB_LIMIT_MS)
     dialog.get_by_label("State").select_option("failed")
-    expect(dialog.get_by_text("There are no profiles yet.")).to_be_visible()
+    expect(dialog.get_by_text("There are no jobs.")).to_be_visible()
 
 
 def test_another_users_job_does_not_block_a_request(

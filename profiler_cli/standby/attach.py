@@ -45,15 +45,21 @@ _POLL_S: Final = 0.05
 _SCRIPT: Final = """\
 def _attach():
     import importlib.util, json, os, sys
-    problem = "the package of the markers cannot be loaded"
     try:
-        package = {package!r}
-        spec = importlib.util.spec_from_file_location(
-            "dlprof_nvtx", package + "/__init__.py", submodule_search_locations=[package])
-        sys.modules["dlprof_nvtx"] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        from dlprof_nvtx.attached import stand_by
-        problem = stand_by({environment!r})
+        problem = ""
+        if "torch" not in sys.modules:
+            problem = "it has not imported PyTorch"
+        elif "dlprof_nvtx" in sys.modules:
+            problem = "dlprof is in it already"
+        else:
+            os.environ.update({environment!r})
+            package = {package!r}
+            spec = importlib.util.spec_from_file_location(
+                "dlprof_nvtx", package + "/__init__.py", submodule_search_locations=[package])
+            sys.modules["dlprof_nvtx"] = module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            from dlprof_nvtx.attached import stand_by
+            problem = stand_by()
     except Exception as error:
         problem = type(error).__name__ + ": " + str(error)
     with open({answer!r} + ".part", "w") as file:
@@ -211,7 +217,6 @@ def _parser() -> argparse.ArgumentParser:
             "dlprof record can look into it. It needs Python 3.14, and a system that allows it."
         ),
         epilog="Exit codes: 0 done; 2 the process cannot be attached to; 3 it cannot stand by.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "pid", metavar="PID", type=whole_number(at_least=1).parse, help="number of the process"

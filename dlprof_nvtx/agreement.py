@@ -13,6 +13,13 @@ from pathlib import Path
 from typing import Any
 
 FOLDER_VARIABLE = "DLPROF_REFERENCE"
+_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+"""Of torchrun, and where a launcher starts each process: Slurm, Open MPI, MPICH."""
+
+
+def rank() -> str:
+    """Return the rank of this process as its launcher gives it; empty: it gives none."""
+    return next((text for name in _RANKS if (text := os.environ.get(name))), "")
 
 
 def has_ranks() -> bool:

@@ -112,7 +112,7 @@ class Standby:
         """
         if not self._is_ready:
             self._is_ready = True
-            self._write(f"ready.{os.getpid()}", {"rank": os.environ.get("RANK", "")})
+            self._write(f"ready.{os.getpid()}", {"rank": agreement.rank()})
         if self.request is None and now_ns - self._checked_ns >= CHECK_NS:
             self._checked_ns = now_ns
             self.request = self._look()

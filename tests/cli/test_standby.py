@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -54,14 +54,29 @@ def wait_for(is_true: Callable[[], object]) -> None:
 class Job:
     """A training that stands by, in the folder of a bench."""
 
-    def __init__(self, bench: Bench, *options: str, script: str = TRAINING) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        *options: str,
+        script: str = TRAINING,
+        launcher: Sequence[str] = (),
+    ) -> None:
         self.bench, self.folder = bench, bench.folder
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         bench.environment["TMPDIR"] = str(self.temporary)
         (self.folder / "train.py").write_text(CUDA + script)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "--standby", *options, sys.executable, "train.py"],
+            [
+                sys.executable,
+                "-c",
+                MAIN,
+                "--standby",
+                *options,
+                sys.executable,
+                *launcher,
+                "train.py",
+            ],
             cwd=self.folder,
             env=bench.environment,
             stdout=subprocess.PIPE,
@@ -221,6 +236,99 @@ def test_windows_in_a_row_leave_no_memory_files_or_threads(bench: Bench, count: 
     assert left[-1] <= left[0]
     assert list(job.records.glob("*.records")) == []
     assert started.end()[0] == 0
+
+
+DISK = """
+import resource
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+def fill():
+    size = 6000 if os.path.exists("full") else hard
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+"""
+
+
+def test_a_full_disk_costs_a_window_and_nothing_else(bench: Bench) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    # A limit of the size of files is what a full disk is to who writes.
+    job = Job(bench, script=DISK + TRAINING.replace("optimizer.step()", "optimizer.step(); fill()"))
+    (job.folder / "full").touch()
+    done = job.record("--steps=300", "--output_path=out")
+    reason = f"Process {job.pid} could not write all of its records: File too large"
+    assert reason in done.stdout + done.stderr
+    left = list((job.folder / "out").glob("*")) if (job.folder / "out").exists() else []
+    # What was recorded before is a profile, or there is no file.
+    assert (done.returncode, len(left)) in {(0, 1), (3, 0)}, done
+    (job.folder / "full").unlink()
+    done = job.record("--steps=5", "--output_path=later")
+    assert (done.returncode, "could not write" in done.stdout) == (0, False), done.stderr
+    (database,) = (job.folder / "later").iterdir()
+    assert _kernels(database) == 10
+    code, output = job.end()
+    assert code == 0, output
+    assert list(job.folder.glob("*.records*")) == []
+
+
+RANKS = """
+import torch
+import torch.distributed
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo")
+rank = torch.distributed.get_rank()
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fake.fake_init()
+for step in range(1_000_000):
+    while os.path.exists(f"pause{rank}"):
+        time.sleep(0.01)
+    time.sleep(0.02)
+    model(torch.zeros(2, 4)).sum().backward()
+    fake.fake_launch(b"step%d" % step, 0)
+    fake.fake_launch(b"second", 0)
+    optimizer.step()
+    if os.path.exists("together"):
+        torch.distributed.barrier()
+    if os.path.exists("stop"):
+        break
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_ranks_record_the_same_steps_or_none(bench: Bench, count: int) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
+    job = Job(bench, script=RANKS, launcher=launcher)
+    wait_for(lambda: len(job.ready()) == count)
+    listed = job.record("--list", "--format=json")
+    assert listed.returncode == 0, listed.stderr
+    (found,) = json.loads(listed.stdout)
+    assert sorted(found["ranks"].values()) == [str(number) for number in range(count)]
+    (job.folder / "together").touch()  # As a step of a distributed training ends.
+    done = job.record("--all-ranks", "--steps=6", "--output_path=all", "--keep_export")
+    assert done.returncode == 0, done.stderr
+    (export,) = (job.folder / "all").glob("*.export.sqlite")
+    names = (
+        "SELECT globalPid, value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = shortName"
+    )
+    steps: dict[int, set[str]] = {}
+    for process, name in job.bench.rows(names, str(export)):
+        steps.setdefault(process, set()).add(name)
+    assert len(steps) == count
+    assert len(set(map(frozenset, steps.values()))) == 1
+    assert len(next(iter(steps.values()))) == 6 + 1
+    # A rank that does not answer: nothing is recorded of the others either.
+    (job.folder / "together").unlink()
+    (job.folder / "pause1").touch()
+    silent = next(pid for pid, rank in found["ranks"].items() if rank == "1")
+    done = job.record("--all-ranks", "--limit=1", "--output_path=none")
+    assert done.returncode == 3
+    assert f"No step of process {silent} has ended for 1 s" in done.stderr
+    assert not (job.folder / "none").exists()
+    (job.folder / "pause1").unlink()
+    done = job.record("--all-ranks", "--steps=6", "--output_path=again")
+    assert done.returncode == 0, done.stderr
+    code, output = job.end()
+    assert code == 0, output
 
 
 def test_standby_takes_no_other_time_of_recording(bench: Bench) -> None:

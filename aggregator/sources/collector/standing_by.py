@@ -216,6 +216,8 @@ def export_window(window: Window, export: Path) -> list[str]:
     """
     if not export_records(window.folder, export):
         export.unlink(missing_ok=True)
+        if window.losses:
+            raise CollectorError(window.losses[0], hint=say("Is the disk full?"))
         raise CollectorError(
             say("The window has no work of the GPU."),
             hint=say("Did the job use it in these steps?"),

@@ -63,20 +63,13 @@ class Job:
     ) -> None:
         self.bench, self.folder = bench, bench.folder
         self.temporary = self.folder / "tmp"
-        self.temporary.mkdir()
+        self.temporary.mkdir(exist_ok=True)
         bench.environment["TMPDIR"] = str(self.temporary)
         (self.folder / "train.py").write_text(CUDA + script)
+        standby = () if "DLPROF_STANDBY" in bench.environment else ("--standby",)
+        words = [*standby, *options, sys.executable, *launcher, "train.py"]
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                MAIN,
-                "--standby",
-                *options,
-                sys.executable,
-                *launcher,
-                "train.py",
-            ],
+            [sys.executable, "-c", MAIN, *words],
             cwd=self.folder,
             env=bench.environment,
             stdout=subprocess.PIPE,
@@ -329,6 +322,25 @@ def test_ranks_record_the_same_steps_or_none(bench: Bench, count: int) -> None:
     assert done.returncode == 0, done.stderr
     code, output = job.end()
     assert code == 0, output
+
+
+def test_a_launcher_that_starts_each_process_makes_jobs_with_ranks(bench: Bench) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    # As srun sets it; the command has dlprof in it already.
+    bench.environment |= {"DLPROF_STANDBY": "1", "SLURM_NTASKS": "2"}
+    jobs = []
+    for rank in "01":
+        bench.environment["SLURM_PROCID"] = rank
+        jobs.append(Job(bench))
+    wait_for(lambda: len(jobs[0].ready()) == 2)
+    listed = json.loads(bench.start("record", "--list", "--format=json").stdout)
+    ranks = {one["pid"]: list(one["ranks"].values()) for one in listed}
+    assert ranks == {job.process.pid: [rank] for job, rank in zip(jobs, "01", strict=True)}
+    done = bench.start("record")
+    assert (done.returncode, "Several jobs stand by" in done.stderr) == (2, True)
+    done = bench.start("record", str(jobs[1].process.pid), "--steps=4", "--output_path=out")
+    assert done.returncode == 0, done.stderr
+    assert [job.end()[0] for job in jobs] == [0, 0]
 
 
 def test_standby_takes_no_other_time_of_recording(bench: Bench) -> None:

@@ -74,7 +74,10 @@ LIMITS: Final[Mapping[LimitCode, LimitKind]] = {
             "Kernels, Tensor Cores and operations inside these graphs are unknown; their time is "
             "not"
         ),
-        say("Record them with nsys profile --cuda-graph-trace=node"),
+        say(
+            "Record them with dlprof's own collector, or with --graph_nodes=true (nsys profile "
+            "--cuda-graph-trace=node)"
+        ),
         is_fault=False,
     ),
     LimitCode.CLOCK_ORDER: LimitKind(

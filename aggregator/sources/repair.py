@@ -211,6 +211,6 @@ def warn_of_graphs(graphs: RawTable, warnings: list[ProfileWarning]) -> None:
     if count := len(graphs["start"]):
         text = say(
             "CUDA graphs were recorded as a whole; their kernels are not in the profile "
-            "(nsys profile --cuda-graph-trace=node records them)."
+            "(--graph_nodes=true, or nsys profile --cuda-graph-trace=node, records them)."
         )
         warnings.append(ProfileWarning("GRAPHS_WITHOUT_KERNELS", text, count))

@@ -10,14 +10,14 @@ _CONV_SIZES = "[[8, 3, 4, 4], [6, 3, 3, 3], [6], [], [], [], []]"
 _UUID = "691f54c1-06f1-2088-4355-2732a7269da4"
 
 
-def small_export() -> Trace:
+def small_export(steps: int = 8) -> Trace:
     """Two processes, two GPUs, forward and backward, copies, marks, a custom domain."""
     trace = Trace()
     trace.gpu(0)
     trace.gpu(1)
     for rank in range(2):
         thread = trace.thread(100 + rank)
-        for step in range(8):
+        for step in range(steps):
             at = 10_000 * step
             thread.range(f"iteration {step}", at, at + 9_000)
             thread.range("load", at + 5, at + 90, domain=7 if rank else 0)

@@ -83,7 +83,9 @@ export function RowsTable(props: {
             >
               {t("Op")}
             </th>
-            <th scope="col">{t("By class")}</th>
+            <th scope="col" class="deltas-cell">
+              {t("By class")}
+            </th>
             <th scope="col" class="is-number">
               {t("Base (ms/step)")}
             </th>
@@ -111,7 +113,8 @@ export function RowsTable(props: {
         {whole && (
           <tfoot>
             <tr>
-              <td colSpan={2}>{t("Sum of all rows")}</td>
+              <td>{t("Sum of all rows")}</td>
+              <td class="deltas-cell" />
               <Times
                 base={Math.round(ns(props.found.base.step_ns) / 1000)}
                 next={Math.round(ns(props.found.new.step_ns) / 1000)}
@@ -198,7 +201,9 @@ interface LineProps {
 
 /** The op; of time that none owns what it is. */
 function nameOf({ module, op, parts: [first] }: CompareOp): string {
-  return `${module}${op}` || first?.reason || className(first?.class ?? "–");
+  return (
+    `${module}${op}`.replace(/(.)\/$/, "$1") || first?.reason || className(first?.class ?? "–")
+  );
 }
 
 function Line({ row, short, largest, isOpen, params }: LineProps): JSX.Element {
@@ -217,7 +222,7 @@ function Line({ row, short, largest, isOpen, params }: LineProps): JSX.Element {
             {row.op !== "" && !row.is_gpu_time && ` · ${t("waiting and launching")}`}
           </span>
         </th>
-        <td>
+        <td class="deltas-cell">
           <Deltas op={row} largest={largest} />
         </td>
         <Times base={row.shown_base_us} next={row.shown_new_us} />

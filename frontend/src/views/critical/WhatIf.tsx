@@ -157,7 +157,7 @@ function ChangeTable(props: ChangesProps & { rows: readonly Row[] }): JSX.Elemen
           <th scope="col" class="align-right">
             {t("Saving")}
           </th>
-          <th scope="col" class="step-cell" title={t("What the step waits for most after it")}>
+          <th scope="col" class="limit-cell" title={t("What the step waits for most after it")}>
             {t("Bound by next")}
           </th>
         </tr>
@@ -267,7 +267,7 @@ function Effect({ answer, largest }: { answer: Answer | null; largest: number })
       <td class={`align-right ${tone}`}>
         <Saving answer={answer} isNone={isNone} />
       </td>
-      <td class={`step-cell ${tone}`}>{LIMITS[answer.bound_by ?? ""] ?? "–"}</td>
+      <td class={`limit-cell ${tone}`}>{LIMITS[answer.bound_by ?? ""] ?? "–"}</td>
     </>
   );
 }

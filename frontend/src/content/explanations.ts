@@ -56,7 +56,7 @@ export const EXPLANATIONS = {
       "Model FLOPs utilization: operations of matrix products at the peak rate of their precision, over wall time and GPUs.",
     ),
     advice: t(
-      "Low with a busy GPU: the table lists where most time could be saved. Low with an idle GPU: see the breakdown first.",
+      "Low with a busy GPU: the roofline shows which ops lose most time. Low with an idle GPU: see the breakdown first.",
     ),
   },
   roofline: {

@@ -253,7 +253,9 @@ function Figures({ data }: { data: PerformanceSummary }): JSX.Element {
         note={
           mfu === null && atLeast > 0
             ? t("at least {pct} %", { pct: formatPct(atLeast) })
-            : undefined
+            : mfu !== null && !isProfiledOnly(data)
+              ? t("as profiled")
+              : undefined
         }
       >
         <Pct pct={mfu} reason={efficiency?.unknown?.median_step_mfu_pct} />

@@ -66,8 +66,6 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
                 <>
                   <LimitMark figure="gpu_time" />
                   <b>{sumText(data.all.gpu_time_ns, scale)}</b>
-                  {data.all.count !== null &&
-                    ` ${t("in {count} different kernels", { count: formatInt(data.all.count) })}`}
                 </>
               )}
             </p>

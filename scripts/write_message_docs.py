@@ -212,8 +212,10 @@ def limit_table() -> str:
             for kind in ("at_least", "at_most", "unknown")
         ]
         kind = "fault" if limit.is_fault else "property"
-        rows.append(as_cells(f"`{code}`", kind, f"{limit.title}. {limit.effect}.", *bounds))
-    head = "| limit | kind | what it means | at least | at most | unknown |\n" + "|---" * 6 + "|\n"
+        said = (f"{limit.title}. {limit.effect}.", f"{limit.recommendation}.")
+        rows.append(as_cells(f"`{code}`", kind, *said, *bounds))
+    titles = ("limit", "kind", "what it means", "what to do", "at least", "at most", "unknown")
+    head = as_cells(*titles) + "\n" + "|---" * len(titles) + "|\n"
     return head + "\n".join(rows)
 
 

@@ -139,7 +139,9 @@ format: $(VENV)/.dev ## Let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 types: $(VENV)/.dev ## mypy --strict
-	DLPROF_STATE_DIR=$(MYPY_CACHE_DIR)/state $(BIN)/mypy # it loads Django's settings
+	@mkdir -p $(MYPY_CACHE_DIR)
+	@# One at a time: a second one would wait seconds for each file. It loads Django's settings.
+	DLPROF_STATE_DIR=$(MYPY_CACHE_DIR)/state $(if $(shell command -v flock),flock $(MYPY_CACHE_DIR)/lock) $(BIN)/mypy
 
 imports: $(VENV)/.dev ## import-linter: who may import whom
 	$(BIN)/lint-imports --no-logo

@@ -154,7 +154,7 @@ function ChangeTable(props: ChangesProps & { rows: readonly Row[] }): JSX.Elemen
             {fit.basis === "profiled" ? t("Step, as profiled") : t("Predicted step")}
           </th>
           <th scope="col">{t("Effect")}</th>
-          <th scope="col" class="align-right">
+          <th scope="col" class="align-right saving-cell">
             {t("Saving")}
           </th>
           <th scope="col" class="limit-cell" title={t("What the step waits for most after it")}>
@@ -264,7 +264,7 @@ function Effect({ answer, largest }: { answer: Answer | null; largest: number })
         </span>
         {!isNone && <span class="effect-text">−{formatPct(100 * share)} %</span>}
       </td>
-      <td class={`align-right ${tone}`}>
+      <td class={`align-right saving-cell ${tone}`}>
         <Saving answer={answer} isNone={isNone} />
       </td>
       <td class={`limit-cell ${tone}`}>{LIMITS[answer.bound_by ?? ""] ?? "–"}</td>

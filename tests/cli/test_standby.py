@@ -354,8 +354,12 @@ def test_standby_takes_no_other_time_of_recording(bench: Bench) -> None:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, cache: Path, forks: Forks) -> Bench:  # noqa: F811 - the fixture
-    return Bench(tmp_path, cache, forks)
+def bench(tmp_path: Path, cache: Path, forks: Forks) -> Iterator[Bench]:  # noqa: F811 - the fixture
+    """A folder; a job in it that a failed test has left ends."""
+    yield Bench(tmp_path, cache, forks)
+    (tmp_path / "stop").touch()
+    for path in tmp_path.glob("pause*"):
+        path.unlink()
 
 
 def _minutes(*medians_ms: float, loop: str = "SGD") -> list[dict[str, object]]:

@@ -22,6 +22,7 @@ from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.ranks import RANKS
+from aggregator.tables.limits import found_limits
 from aggregator.tables.replay import rank_report, replayed_profile
 from aggregator.texts import Text, say
 
@@ -223,7 +224,7 @@ def read_critical_path(
     )
     chain = step_chain(profile, _row(profile, iteration_index))
     return CriticalPath(
-        **asdict(_fit(profile, scale)),
+        **asdict(_fit(data, profile, scale)),
         critical_path=shares,
         iteration_index=int(profile.steps.number[chain.step]),
         step_ns=int(profile.replayed_ns[chain.step]),
@@ -260,7 +261,11 @@ def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = True) -
         ]
 
     fit = asdict(
-        _fit(profile, _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected))
+        _fit(
+            data,
+            profile,
+            _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected),
+        )
     )
     return OpSensitivities(**fit, ops=_keep(data, f"sensitivity{is_corrected}", read))
 
@@ -282,7 +287,7 @@ def read_what_if(
     # Ranks are compared as they were measured.
     profile, is_corrected = replayed_profile(data, corrected=corrected and not rank)
     scale = _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected)
-    fit = asdict(_fit(profile, scale))
+    fit = asdict(_fit(data, profile, scale))
     if not made and not rank:
         return WhatIf(**fit)
     if rank:
@@ -380,8 +385,17 @@ def _scale(
     )
 
 
-def _fit(profile: ReplayedProfile, scale: StepScale) -> Replay:
+def _fit(data: AggregationData, profile: ReplayedProfile, scale: StepScale) -> Replay:
     errors = profile.errors_pct
+    limits = found_limits(data.database, "critical_path")
+    unknown = [
+        say(
+            "Of the run, the critical path and predictions are unknown ({limit}): they are those "
+            "of what was recorded.",
+            limit=limit.title,
+        )
+        for limit in limits[:1]
+    ]
     return Replay(
         is_corrected=scale.is_corrected,
         measured_step_ns=scale.step_ns,
@@ -392,8 +406,8 @@ def _fit(profile: ReplayedProfile, scale: StepScale) -> Replay:
             median=round(float(np.median(errors)), 4), worst=round(float(errors.max()), 4)
         ),
         unexplained_pct=round(profile.unexplained_pct, 4),
-        confidence=profile.confidence,
-        notes=list(profile.notes),
+        confidence="low" if limits else profile.confidence,
+        notes=[*unknown, *profile.notes],
         iterations=profile.steps.number.tolist(),
     )
 

@@ -30,6 +30,7 @@ def read_first_screen(data: AggregationData) -> dict[str, Any]:
     """Return the first screen of an aggregation; what is unknown is None or empty."""
     summary = data.read_object(PERFORMANCE_SUMMARY)
     verdict = read_verdict(data)
+    limits = read_limits(data)
     found = data.rows(ADVICE, {"status__in": "found"})
     step = read_step(summary)
     ops = _ops(data)
@@ -43,10 +44,11 @@ def read_first_screen(data: AggregationData) -> dict[str, Any]:
         "findings": [_finding(row) for row in found],
         "limits": [
             {"code": limit.code, "text": limit.sentence.rstrip("."), "figures": limit.touches}
-            for limit in read_limits(data).limits
+            for limit in limits.limits
             # The step says by itself that it is one under the profiler.
             if limit.code is not LimitCode.PROFILED_SPEED
         ],
+        "bounds": {name: bound.bound for name, bound in limits.bounds.items()},
         "top_ops": _top_ops(ops, summary),
     }
 
@@ -64,6 +66,7 @@ def read_step(summary: Mapping[str, Any]) -> dict[str, Any] | None:
         "basis": basis,
         "statistic": summary["step_statistic"],
         "reason": summary["uneven_reason"] or None,
+        "bare_reason": None if unprofiled is not None else summary["bare_step_reason"] or None,
         "median_ns": summary["step_median_ns"],
         "mean_ns": summary["step_mean_ns"],
         "p10_ns": summary["step_p10_ns"],
@@ -117,6 +120,7 @@ def read_gpu_time(data: AggregationData, step: Mapping[str, Any] | None) -> dict
             "name": part.name,
             "ns": None if step_ns is None else round(part.pct / 100.0 * step_ns),
             "pct": part.pct,
+            "is_busy": part.is_busy,
         }
         for part in found.parts
     ]

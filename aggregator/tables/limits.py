@@ -100,6 +100,11 @@ def read_limits(data: AggregationData) -> Limits:
     )
 
 
+def found_limits(database: ProfileDatabase, *figures: str) -> list[CaptureLimit]:
+    """Return the limits that the import found and that touch any of the figures."""
+    return [limit for limit in _stored(database) if not set(figures).isdisjoint(limit.touches)]
+
+
 def _stored(database: ProfileDatabase) -> Iterator[CaptureLimit]:
     """The limits that the import found."""
     if not database.has(_VIEW):

@@ -24,6 +24,7 @@ from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.efficiency import EFFICIENCY
 from aggregator.tables.declared.iterations import GPUS
 from aggregator.tables.declared.summaries import KERNEL_SUMMARY, PERFORMANCE_SUMMARY, RESOURCE_USAGE
+from aggregator.tables.limits import found_limits
 from aggregator.texts import say
 
 _WITHOUT = "Without profiling"
@@ -65,6 +66,13 @@ def read_verdict(data: AggregationData) -> Verdict:
     sentence = found.sentence
     if is_corrected and not sentence.startswith(_WITHOUT):
         sentence = say("Without profiling: {sentence}", sentence=sentence)
+    touching = found_limits(data.database, "gpu_busy", "gpu_idle", "step")
+    if touching:
+        sentence = say(
+            "{sentence} (as recorded; limit of the capture: {limit})",
+            sentence=sentence,
+            limit=touching[0].title,
+        )
     return Verdict(
         limit=found.limit,
         sentence=sentence,

@@ -147,11 +147,11 @@ def _ncu_lines(document: Mapping[str, Any], form: str) -> Iterator[str]:
 
 def _text(document: Mapping[str, Any]) -> list[str]:
     lines = [*_wrapped(f"{document['verdict']['text']}."), "", *_step_lines(document), ""]
-    gpu = document["gpu"]
+    bounds, gpu = document["bounds"], document["gpu"]
     if gpu["parts"]:
         lines += [f"{_busy(document)} of the step"]
         lines += [
-            f"  {part['name']:<22} {part['pct']:5.1f} % {_ms(part['ns']):>12}  "
+            f"  {part['name']:<22} {_part(part, bounds):>8} % {_ms(part['ns']):>12}  "
             + "#" * round(part["pct"] / 100 * _BAR)
             for part in gpu["parts"]
         ]
@@ -162,7 +162,7 @@ def _text(document: Mapping[str, Any]) -> list[str]:
     if document["findings"]:
         lines.append("")
     if document["top_ops"]:
-        lines.append("Top ops by GPU time, per step")
+        lines.append(f"Top ops by GPU time, per step{_noted('gpu_time', bounds)}")
         lines += [
             f"  {_ms(op['gpu_ns_per_step']):>12} {op['share_pct']:5.1f} %  {name}"
             for name, op in _named_ops(document)
@@ -181,19 +181,41 @@ def _text(document: Mapping[str, Any]) -> list[str]:
 
 def _busy(document: Mapping[str, Any]) -> str:
     """Busy and idle time, with what the limits of the capture make of them."""
-    from aggregator.profile.limits import LimitCode, bounds_of  # noqa: PLC0415 - slow to load
-
-    bounds = bounds_of({LimitCode(limit["code"]) for limit in document["limits"]})
-    signs = {"at_least": ">= ", "at_most": "<= ", "unknown": "perhaps "}
     busy, idle = (
-        f"{signs[bounds[name].kind] if name in bounds else ''}{document['gpu'][key]:.1f} %"
-        for name, key in (("gpu_busy", "busy_pct"), ("gpu_idle", "idle_pct"))
+        marked(f"{document['gpu'][key]:.1f} %", document["bounds"].get(figure))
+        for figure, key in (("gpu_busy", "busy_pct"), ("gpu_idle", "idle_pct"))
     )
     return f"GPU busy {busy}, idle {idle}"
 
 
+def marked(value: str, bound: str | None) -> str:
+    """A figure with what the limits of the capture make of it."""
+    if bound == "unknown":
+        return f"unknown, by the records {value}"
+    return value if bound is None else f"{_WORDS[bound]} {value}"
+
+
+_WORDS: Final[Mapping[str, str]] = {
+    "at_least": "at least",
+    "at_most": "at most",
+    "unknown": "uncertain",
+}
+_SIGNS: Final[Mapping[str, str]] = {"at_least": ">= ", "at_most": "<= ", "unknown": "? "}
+
+
+def _noted(figure: str, bounds: Mapping[str, str]) -> str:
+    """What the limits make of a column, behind its title."""
+    return f" ({_WORDS[bounds[figure]]})" if figure in bounds else ""
+
+
+def _part(part: Mapping[str, Any], bounds: Mapping[str, str]) -> str:
+    """The share of a part of the step, which has the bound of busy or of idle time."""
+    sign = _SIGNS.get(bounds.get("gpu_busy" if part["is_busy"] else "gpu_idle", ""), "")
+    return f"{sign}{part['pct']:.1f}"
+
+
 def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    step, loop = document["step"], document["loop"]
+    step, loop, bounds = document["step"], document["loop"], document["bounds"]
     if step is None:
         reason = f": {loop['reason']}" if loop["reason"] else ""
         yield from _wrapped(f"No steps were found{reason}.")
@@ -201,16 +223,19 @@ def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:
     basis = {"bare": "without profiling", "given": "as given", "profiled": "as profiled"}
     line = f"Step: {_ms(step['ns'])} {basis[step['basis']]}"
     if step["basis"] == "profiled":
-        line += f" ({step['statistic']})"
+        time = marked(_ms(step["ns"]), bounds.get("step"))
+        line = f"Step: {time} as profiled ({step['statistic']})"
     reason = f": {step['reason']}" if step["reason"] else ""
     yield from _wrapped(
         f"{line}{reason}. Profiled steps: median {_ms(step['median_ns'])}, mean "
         f"{_ms(step['mean_ns'])}, 10th to 90th percentile {_ms(step['p10_ns'])} to "
         f"{_ms(step['p90_ns'])}, of {_steps(step)}"
     )
+    if step["bare_reason"]:
+        yield from _wrapped(f"Step without profiling: unknown. {step['bare_reason']}")
     yield from _wrapped(
-        f"Loop: {loop['steps']} steps, confidence {loop['confidence']}"
-        + (f" ({loop['key_node']})" if loop["key_node"] else "")
+        f"Loop: {marked(str(loop['steps']), bounds.get('steps'))} steps, confidence "
+        f"{loop['confidence']}" + (f" ({loop['key_node']})" if loop["key_node"] else "")
     )
     for gap in document["between_steps"]:
         yield f"Between steps: {gap['kind']} {_ms(gap['ns'])} ({gap['count']})"
@@ -270,7 +295,8 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
         lines += ["", _busy(document), ""]
         lines += ["| part | share | per step |", "|---|---:|---:|"]
         lines += [
-            f"| {part['name']} | {part['pct']:.1f} % | {_ms(part['ns'])} |" for part in gpu["parts"]
+            f"| {part['name']} | {_part(part, document['bounds'])} % | {_ms(part['ns'])} |"
+            for part in gpu["parts"]
         ]
     if document["findings"]:
         lines += ["", "| finding | saving | what to do |", "|---|---:|---|"]
@@ -287,7 +313,8 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
         ]
     lines += [f"Limit of the capture: {_escaped(limit['text'])}." for limit in document["limits"]]
     if document["top_ops"]:
-        lines += ["", "| op | GPU time per step | share |", "|---|---:|---:|"]
+        note = _noted("gpu_time", document["bounds"])
+        lines += ["", f"| op | GPU time per step{note} | share |", "|---|---:|---:|"]
         lines += [
             f"| {_escaped(name)} | {_ms(op['gpu_ns_per_step'])} | {op['share_pct']:.1f} % |"
             for name, op in _named_ops(document)

@@ -27,13 +27,16 @@ from aggregator.dldb.reader import damaged
 from aggregator.dldb.rows.replay import store_replay
 from aggregator.errors import UsageError
 from aggregator.pipeline import open_or_import
+from aggregator.profile.limits import BoundKind
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
+from aggregator.tables.limits import found_limits
 from aggregator.tables.replay import replayed_profile
 from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.commands.show import marked
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -49,6 +52,7 @@ class _Found(NamedTuple):
     path: CriticalPath
     ops: list[OpSensitivity]
     what_if: WhatIf
+    is_whole: bool  # Whether no limit of the capture touches them.
 
 
 def run_whatif(words: Sequence[str]) -> int:
@@ -76,6 +80,7 @@ def run_whatif(words: Sequence[str]) -> int:
             read_critical_path(data, corrected=corrected),
             read_op_sensitivity(data, corrected=corrected).ops,
             read_what_if(data, changes=changes, corrected=corrected),
+            not found_limits(database, "critical_path"),
         )
         measured, _ = replayed_profile(data)
     if options.save:
@@ -231,8 +236,9 @@ def _text(name: str, found: _Found) -> str:
         f"confidence: {path.confidence}",
         *(f"  {note}" for note in path.notes),
     ]
-    changed = _changed(found.what_if)
+    changed = _changed(found)
     of = " of the unchanged profile" if changed else ""
+    of += "" if found.is_whole else " as recorded (of the run: unknown)"
     lines += [*changed, "", f"critical path{of}, time in a step", f"  {_by_kind(path)}"]
     lines += [
         f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} {_owner(share)}"
@@ -259,11 +265,13 @@ def _owner(share: PathShare) -> str:
 _VERSION: Final = re.compile(r"_v\d+$")
 
 
-def _changed(what_if: WhatIf) -> list[str]:
+def _changed(found: _Found) -> list[str]:
     """Return the lines about the changed step; none without a change."""
+    what_if = found.what_if
     if what_if.is_bound is None:
         return []
-    lines = ["", f"with the changes: {_predicted(what_if)}"]
+    predicted = marked(_predicted(what_if), None if found.is_whole else BoundKind.UNKNOWN)
+    lines = ["", f"with the changes: {predicted}"]
     lines += [f"  {what_if.reason}"] if what_if.reason else []
     lines += ["  A bound: with this change, other kernels would run."] if what_if.is_bound else []
     return [*lines, f"  then the step waits most for: {what_if.bound_by or 'unknown'}"]

@@ -56,7 +56,9 @@ STEP = _object(
     iterations=WHOLE,
     first=WHOLE,
     last=WHOLE,
+    bare_reason={"type": ["string", "null"]},
 )
+PARTS = _list_of(name=TEXT, ns=NS, pct=PCT, is_busy={"type": "boolean"})
 DOCUMENT = _object(
     step={"anyOf": [STEP, {"type": "null"}]},
     loop=_object(
@@ -67,7 +69,7 @@ DOCUMENT = _object(
         reason=TEXT,
     ),
     between_steps=_list_of(kind=TEXT, ns={"type": "integer"}, count={"type": "integer"}),
-    gpu=_object(busy_pct=PCT, idle_pct=PCT, parts=_list_of(name=TEXT, ns=NS, pct=PCT)),
+    gpu=_object(busy_pct=PCT, idle_pct=PCT, parts=PARTS),
     names=_object(named_pct=PCT, module_pct=PCT, unassociated_pct=PCT),
     verdict=_object(text=TEXT, finding={"type": ["string", "null"]}),
     findings=_list_of(
@@ -80,6 +82,10 @@ DOCUMENT = _object(
         source=TEXT,
     ),
     limits=_list_of(code=TEXT, text=TEXT, figures={"type": "array"}),
+    bounds={
+        "type": "object",
+        "additionalProperties": {"enum": ["at_least", "at_most", "unknown"]},
+    },
     top_ops=_list_of(
         name=TEXT,
         module=TEXT,
@@ -156,7 +162,9 @@ def test_the_text_says_verdict_step_parts_findings_and_ops(
     assert lines[0].startswith("Rank 1 enters a collective 122 ms late in every 5th step")
     text = "\n".join(lines)
     assert "as profiled (mean): every 5th step takes" in text
-    assert "GPU busy 6" in text
+    assert "GPU busy at least 6" in text
+    assert re.search(r"^Step: at most [.\d]+ ms as profiled", text, re.MULTILINE)
+    assert "\nStep without profiling: unknown. The capture holds no steps" in text
     assert re.search(r"^1\. 2\d[.\d]* ms of a step \(2\d %\): Rank 1", text, re.MULTILINE)
     assert "Top ops by GPU time, per step" in text
     assert max(map(len, lines)) <= 103

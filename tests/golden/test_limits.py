@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -240,6 +241,33 @@ def test_lost_kernels_make_their_figures_bounds_and_leave_the_others(tmp_path: P
     assert limit["code"] == "missing_work"
     assert "15 (30.0 %) launches of kernels" in limit["text"]
     assert "gpu_idle" in limit["figures"]
+    assert screen["bounds"] == bounds
+    assert "limit of the capture: Launches without work" in screen["verdict"]["text"]
+
+
+def test_the_terminal_marks_each_figure_that_lost_kernels_touch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, damaged = _loop(), _loop()
+    _drop_the_first(damaged)
+    shown = []
+    for loop, name in ((whole, "whole"), (damaged, "damaged")):
+        path = _imported(loop.write(tmp_path / f"{name}.json"))
+        for words in (["show"], ["whatif"], ["whatif", "--no-sync"]):
+            capsys.readouterr()
+            assert main([words[0], str(path), *words[1:]]) == 0
+            shown.append(capsys.readouterr().out)
+    for text in shown[:3]:
+        assert "unknown, by the records" not in text
+        assert "of the run" not in text.lower()
+    show, path, changed = shown[3:]
+    assert "GPU busy at least" in show
+    assert re.search(r"^  Idle: .+ <= ", show, re.MULTILINE)
+    assert "Loop: at least" in show
+    assert "per step (at least)" in show
+    assert "confidence: low\n  Of the run, the critical path and predictions are unknown" in path
+    assert "critical path as recorded (of the run: unknown)" in path
+    assert "with the changes: unknown, by the records " in changed
 
 
 def _figures(path: Path) -> dict[str, Any]:

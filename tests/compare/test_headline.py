@@ -114,7 +114,7 @@ def test_larger_batch_in_the_same_time_is_faster_and_a_smaller_one_slower() -> N
     ]
     faster, slower = compare(sides[:1], sides[1:]), compare(sides[1:], sides[:1])
     assert (faster.judgement.verdict, slower.judgement.verdict) == (Verdict.FASTER, Verdict.SLOWER)
-    assert (faster.slowdown, slower.slowdown) == (Fraction(-1, 2), 1)
+    assert (faster.slowdown, slower.slowdown) == (Fraction(-1, 2), Fraction(1))
     assert "per sample" in interval_text(slower)
 
 

@@ -22,7 +22,8 @@ def test_the_ranks_of_a_job_and_what_they_waited_for(
     page.goto(viewer_of_two_gpus.address(aggregation=1, per="total"))
     page.get_by_role("link", name="GPUs and ranks").click()
     expect(page.get_by_role("heading", level=1, name="Ranks")).to_be_attached()
-    expect(page.get_by_text("No straggler: no rank is last in most of the 86 collectives (33)")).to_be_visible()
+    headline = "No straggler: no rank is last in most of the 86 collectives (33)"
+    expect(page.get_by_text(headline)).to_be_visible()
     heat = page.get_by_role("img", name="Lateness of 2 ranks by iteration")
     expect(heat.locator("rect").first).to_be_visible()
     # Parts of a rank add up to the wall clock time, which all ranks share.

@@ -106,6 +106,8 @@ def test_answers_of_dlprof_become_shares_of_the_step() -> None:
     found = replayed(what_if | {"confidence": "high", "is_bound": False})
     assert (found["saving_pct"], found["interval_pct"]) == (25.0, pytest.approx([20.0, 30.0]))
     assert found["confidence"] == "likely"
+    unsure = what_if | {"interval_ns": None, "confidence": "high", "is_bound": False}
+    assert replayed(unsure)["interval_pct"] == []
     assert replayed({"error": "no such op"})["said"] == "no such op"
     row = {"advice_name": "tf32_off", "gain_pct": 9.0, "certainty": "sure", "gain_source": "replay"}
     document = {"advice": [row | {"recommendation": "Allow it"}]}

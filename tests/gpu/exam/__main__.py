@@ -200,7 +200,7 @@ def replayed(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the saving that a what-if promises, as a share of the step."""
     if (saving_ns := answer.get("saving_ns")) is None:
         return {"saving_pct": None, "said": answer.get("error", "unknown")}
-    step_ns, interval = answer["measured_step_ns"], answer["interval_ns"]
+    step_ns, interval = answer["measured_step_ns"], answer["interval_ns"] or ()
     confidence = {"high": "likely"}.get(answer["confidence"], "possible")
     found = {
         "saving_pct": 100 * saving_ns / step_ns,

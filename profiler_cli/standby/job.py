@@ -22,6 +22,7 @@ from aggregator.sources.collector.standing_by import (
     minutes_changed_ns,
     read_job,
     read_minutes,
+    wait_until_taken,
 )
 from profiler_cli.capture import processes, raw_records
 from profiler_cli.capture.capture_session import FOLDER_VARIABLE, Ending
@@ -49,6 +50,8 @@ SLOW_LINES: Final = 2
 """Minutes in sequence that have to be slow."""
 MOST_LINES: Final = 30
 """The slow minutes are looked for among the last ones: a window may have taken some of them."""
+TAKE_S: Final = 10.0
+"""A dlprof record moves the records of a job that has ended within a moment."""
 _LOOK_S: Final = 5.0
 
 
@@ -180,6 +183,8 @@ class StandbyCollection(OwnCollection):
         return ""
 
     def __exit__(self, *details: object) -> None:
+        if self.folder is not None:
+            wait_until_taken(self.folder, TAKE_S)
         super().__exit__(*details)
         raw_records.remove(self.records)
 

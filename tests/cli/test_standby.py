@@ -205,6 +205,24 @@ def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(bench: Bench)
     assert job.process.wait(LIMIT_S) == 137
 
 
+def test_a_program_that_ends_in_a_window_leaves_a_profile_of_it(bench: Bench) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    job = Job(bench)
+    words = [sys.executable, "-c", MAIN, "record", "--steps=100000", "--output_path=out"]
+    record = subprocess.Popen(
+        words, cwd=job.folder, env=job.bench.environment, stdout=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: list(job.temporary.glob("*/seen.*")))
+    wait_for(lambda: any(path.stat().st_size for path in job.folder.glob("*.records-*/*.records")))
+    code, said = job.end()
+    assert code == 0, said
+    output, _ = record.communicate(timeout=LIMIT_S)
+    assert record.returncode == 0, output
+    assert "ended before the window was complete" in output
+    (database,) = (job.folder / "out").iterdir()
+    assert _kernels(database) > 0
+
+
 @pytest.mark.parametrize("count", [30, 1000])
 def test_windows_in_a_row_leave_no_memory_files_or_threads(bench: Bench, count: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -250,9 +250,8 @@ def _request(job: Job, content: dict[str, Any]) -> Iterator[str]:
     """Make a request, and withdraw it at the end."""
     name = secrets.token_hex(6)
     path = job.folder / REQUEST
-    with suppress(OSError, ValueError, TypeError):
-        if not is_alive(int(read_object(path.read_text())["by"])):
-            path.unlink()  # Of a dlprof record that was killed.
+    if path.exists() and not _is_asked(job.folder):
+        path.unlink(missing_ok=True)  # Of a dlprof record that was killed.
     part = job.folder / f"request.{name}.part"
     _write(part, {"id": name, "by": os.getpid(), **content})
     try:
@@ -270,6 +269,20 @@ def _request(job: Job, content: dict[str, Any]) -> Iterator[str]:
         path.unlink(missing_ok=True)
         for left in job.folder.glob(f"*.{name}.*"):
             left.unlink(missing_ok=True)
+
+
+def _is_asked(folder: Path) -> bool:
+    """Whether a request of a process that lives is there."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return is_alive(int(read_object((folder / REQUEST).read_text())["by"]))
+    return False
+
+
+def wait_until_taken(folder: Path, limit_s: float) -> None:
+    """Wait, when a job has ended, until who asked for a window has taken what was recorded."""
+    deadline = time.monotonic() + limit_s
+    while _is_asked(folder) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
 
 
 def _wait_for_steps(

@@ -61,7 +61,7 @@ SITES = {
     "viewer/state/prepare.py": {"sqlite3.connect": 1},
     "profiler_cli/capture/full_memory.py": {"sqlite3.connect": 1},
     "profiler_cli/capture/gpu_samples.py": {"sqlite3.connect": 1},
-    "profiler_cli/capture/step_times.py": {"sqlite3.connect": 2},
+    "aggregator/sources/collector/step_times.py": {"sqlite3.connect": 2},
 }
 """Where files are opened other than by ``connect_read_only`` and ``SqlProcess``, and how often."""
 _SITE = re.compile(

@@ -66,7 +66,9 @@ def write(folder: Path, *traces: Trace) -> list[Path]:
 
 def join(folder: Path, files: list[Path], **request: Any) -> Analyzed:
     database = folder / "joined.sqlite"
-    options = ImportOptions(Path(), database, request=AggregationRequest(**request))
+    # A request that names iterations gets no other aggregation: steps without start-up.
+    wanted = AggregationRequest(**{"iter_start": 0, **request})
+    options = ImportOptions(Path(), database, request=wanted)
     return Analyzed(database, import_ranks(options, files, NullProgress(), workers=1))
 
 
@@ -236,7 +238,7 @@ def test_who_is_which_can_be_said_whatever_the_names(tmp_path: Path) -> None:
     database = tmp_path / "joined.sqlite"
     options = ImportOptions(Path(), database, ranks=(4, 0, 1))
     found = Analyzed(database, import_ranks(options, files, NullProgress(), workers=1))
-    sql = "SELECT rank, host_device_id FROM view_ranks ORDER BY rank"
+    sql = "SELECT rank, host_device_id FROM view_ranks WHERE aggr_id = 1 ORDER BY rank"
     assert found.query(sql) == [(0, 6), (1, 7), (4, 5)]
     assert found.warnings()["MISSING_RANKS"] == 2
     twice = ImportOptions(Path(), tmp_path / "other.sqlite", ranks=(1, 0, 1))
@@ -428,7 +430,8 @@ def test_a_killed_process_costs_its_file_once(tmp_path: Path) -> None:
 def test_one_or_several_processes_or_tasks_give_the_same(tmp_path: Path, workers: int) -> None:
     files = write(tmp_path, rank(), rank(gpu=1, late_ns=40))
     alone = join(tmp_path, files)
-    options = ImportOptions(Path(), tmp_path / "shared.sqlite")
+    request = AggregationRequest(iter_start=0)  # As that of ``join``.
+    options = ImportOptions(Path(), tmp_path / "shared.sqlite", request=request)
     if workers:
         import_ranks(options, files, NullProgress(), workers)
     else:

@@ -260,13 +260,14 @@ def _saving(finding: Mapping[str, Any]) -> str:
 
 
 def _named_ops(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The longest ops by their paths as tables have them, with the direction of equal ones."""
+    """The longest ops by path; the direction is named unless it is forward and nothing else is."""
     ops = document["top_ops"][:_OPS]
     paths = ["/".join(["", *filter(None, (op["module"], op["name"]))]) for op in ops]
     for path, op in zip(paths, ops, strict=True):
         name = on_one_line(path)
         name = name if len(name) <= _MOST_NAME else f"...{name[-_MOST_NAME + 3 :]}"
-        yield f"{name} {op['direction']}".rstrip() if paths.count(path) > 1 else name, op
+        is_forward = op["direction"] == "fprop" and paths.count(path) == 1
+        yield name if is_forward else f"{name} {op['direction']}".rstrip(), op
 
 
 def _ms(time_ns: float | None) -> str:

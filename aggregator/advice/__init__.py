@@ -129,7 +129,7 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     rated = [_rated(facts, answer) for answer in answers if isinstance(answer, Finding)]
     found = {finding.advice: finding for finding in rated if _matters(facts, finding)}
     kept = [
-        _without_promise(facts, finding) if is_unproven(facts, finding) else finding
+        _without_promise(finding) if is_unproven(facts, finding) else finding
         for finding in found.values()
         if not _is_covered(finding, found)
     ]
@@ -202,17 +202,11 @@ def _of_working_time(finding: Finding) -> Finding:
 
 
 def _order(finding: Finding) -> tuple[int, int, float]:
-    """Of low severity, what no gain is known of because profiling made it comes last.
-
-    But what takes a large share of the step comes before what saves little of it, and after what
-    is sure.
-    """
+    """Of equal severity, what no gain is known of because profiling may have made it comes last."""
     is_open = finding.is_of_host and finding.gain_pct is None
-    is_large = is_open and _share(finding) >= HIGH_GAIN_PCT
     is_sure = finding.gain_pct is None and finding.certainty is Certainty.SURE
-    group = 4 if finding.is_per_sample else 0 if is_sure else 1 if is_large else 3 if is_open else 2
-    gain_pct = _share(finding) if is_large else finding.gain_pct or 0.0
-    return _RANK[finding.level], group, -gain_pct
+    group = 3 if finding.is_per_sample else 0 if is_sure else 2 if is_open else 1
+    return _RANK[finding.level], group, -(_share(finding) if is_open else finding.gain_pct or 0.0)
 
 
 def _share(finding: Finding) -> float:
@@ -226,8 +220,12 @@ def is_unproven(facts: Facts, finding: Finding) -> bool:
     return finding.is_of_host and not is_measured
 
 
-def _without_promise(facts: Facts, finding: Finding) -> Finding:
-    """The finding without a gain, and how to learn it; the verdict says what the GPU works."""
+def _without_promise(finding: Finding) -> Finding:
+    """The finding without a gain, and how to learn it; the verdict says what the GPU works.
+
+    Of a large share of the step it is worth learning.
+    """
+    is_large = _share(finding) >= HIGH_GAIN_PCT and not finding.is_per_sample
     return replace(
         finding,
         gain_pct=None,
@@ -235,7 +233,7 @@ def _without_promise(facts: Facts, finding: Finding) -> Finding:
         gain_source=None,
         gain_bound=GainBound.AT_MOST,
         estimate_pct=_share(finding),
-        severity=Severity.LOW,
+        severity=Severity.MEDIUM if is_large else Severity.LOW,
         problem=say("{problem}, as profiled: what a fix saves is unknown", problem=finding.problem),
         reasoning=say(
             "Measured in the step as profiled. Markers and tracing slow the CPU down, so nothing "

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.advice.finding import severity_of
 from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.errors import DatabaseError, UsageError
@@ -318,7 +319,10 @@ def _headline(row: dict[str, Any]) -> list[str]:
         gain = f", could save {bound} {time_ns / 1e6:.3g} ms ({share:.0f}%)"
     if gain and row["gain_source"]:
         gain += f" by {_SOURCES.get(row['gain_source'], row['gain_source'])}"
-    head = f"{row['place']}. {row['severity'].upper()}{gain} ({row['certainty']}): {row['problem']}"
+    severity, problem = row["severity"], row["problem"]
+    if time_ns is not None and severity != severity_of(share):  # It is that of what it concerns.
+        problem, gain = f"{problem}. A fix{gain.removeprefix(',')}", ""
+    head = f"{row['place']}. {severity.upper()}{gain} ({row['certainty']}): {problem}"
     return [_wrapped(head, ""), _wrapped(row["recommendation"], "   Do: ")]
 
 

@@ -54,7 +54,7 @@ CAPTURES: dict[str, tuple[list[str], list[str]]] = {
     "mlp_island": (["tensor_core_fallback"], []),
     "mlp_tf32": (["half_precision"], []),
     "mlp_unaligned": (["unaligned_shapes"], []),
-    "one_of_two": (["unused_gpus", "launch_bound", "batch_size"], []),
+    "one_of_two": (["launch_bound", "unused_gpus", "batch_size"], []),
     "slow_step": (
         ["slow_iterations", "pageable_copies", "synchronizing_calls"],
         ["input_bound"],

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import aggregator.advice as advisers
+from aggregator.advice.finding import Finding, Proof
 from aggregator.answers.replay import read_what_if
 from aggregator.errors import ReplayError
 from aggregator.html_report.content import read_objects
@@ -20,8 +22,10 @@ from aggregator.system.replies import to_plain
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.advice import ADVICE
+from aggregator.texts import say
 from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import advise, summarize, what_if
+from profiler_cli.commands.advise import _headline
 from profiler_cli.dlprof import main
 from tests.conftest import ProfileFactory
 
@@ -182,12 +186,45 @@ def test_without_a_bare_step_gaps_of_the_cpu_promise_nothing(
         ).fetchall()
     of_host = [row for row in rows if row[0] in HOST]
     for _, severity, gain_ns, gain_pct, problem, needs in of_host:
-        assert (severity, gain_ns, gain_pct) == ("low", None, None)
+        assert severity != "high"
+        assert (gain_ns, gain_pct) == (None, None)
         assert "is unknown" in problem
         assert "--bare_step_ms" in needs
-    large = [place for place, row in enumerate(rows) if row[1] != "low"]
-    first = next((place for place, row in enumerate(rows) if row[0] in HOST), len(rows))
-    assert max(large, default=-1) < first
+    for place, row in enumerate(rows):
+        if row[0] in HOST:
+            known = [other for other in rows[place:] if other[2] is not None]
+            assert all(other[1] != row[1] for other in known)
+
+
+@pytest.mark.parametrize(
+    ("share_pct", "is_per_sample", "expected"),
+    [(85.0, False, "medium"), (20.0, False, "medium"), (19.9, False, "low"), (85.0, True, "low")],
+)
+def test_an_unknown_saving_is_as_severe_as_its_share_allows(
+    share_pct: float, is_per_sample: bool, expected: str
+) -> None:
+    finding = Finding(
+        advice="launch_bound",
+        gain_pct=share_pct,
+        problem=say("GPU 0 waits for launches"),
+        recommendation=say("Launch at once"),
+        reasoning=say("Gaps"),
+        proof=Proof("SELECT 0 AS number", "number", 0),
+        is_per_sample=is_per_sample,
+    )
+    assert advisers._without_promise(finding).level == expected
+
+
+def test_a_severity_that_is_not_of_the_known_saving_is_led_by_what_it_concerns() -> None:
+    row = {"place": 1, "certainty": "likely", "recommendation": "Use TF32", "gain_source": "replay"}
+    row |= {"problem": "FP32 products take 71% of the step", "gain_bound": "at_least"}
+    high = _headline(row | {"severity": "high", "gain_pct": 0.2, "gain_ns": 104_000})[0]
+    assert " ".join(high.split()) == (
+        "1. HIGH (likely): FP32 products take 71% of the step. A fix could save at least 0.104 ms"
+        " (0%) by replay"
+    )
+    low = _headline(row | {"severity": "low", "gain_pct": 2.0, "gain_ns": 900_000})[0]
+    assert low.startswith("1. LOW, could save at least 0.9 ms (2%) by replay (likely): FP32")
 
 
 @pytest.mark.parametrize("name", ["static"])

@@ -20,7 +20,7 @@ TIME_LIMIT_S = 60
         ("eager", "unknown", "launch_bound"),  # Idle time may be the profiler's.
         ("loader_slow", "loader", "input_bound"),
         ("loader_fast", "unknown", "launch_bound"),
-        ("one_of_two", "unknown", "unused_gpus"),
+        ("one_of_two", "unknown", "launch_bound"),
         ("copy_pageable", "copy", "pageable_copies"),
         (
             "conv_fp32",

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from aggregator.advice.dlprof.pytorch import is_convolution
-from aggregator.advice.evidence import kernel_evidence
+from aggregator.advice.evidence import kernel_items, kernels_proof, ops_link
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.kernels.names import LAYOUT_CONVERSION
@@ -86,6 +86,7 @@ def advise(facts: Facts) -> Answer:
     share = 100.0 * total / busy
     norms = facts.kernels & facts.named([bool(NCHW_NORM.search(n)) for n in facts.names.long])
     norm_share = 100.0 * int(facts.work.duration_ns[norms].sum()) / busy
+    has_norms = norm_share >= MIN_GAIN_PCT
     problem = (
         say(
             "{share:.0f}% of the kernel time converts tensor layouts for convolutions (NCHW to "
@@ -93,7 +94,7 @@ def advise(facts: Facts) -> Answer:
             share=share,
             norms=norm_share,
         )
-        if norm_share >= MIN_GAIN_PCT
+        if has_norms
         else say(
             "{share:.0f}% of the kernel time converts tensor layouts for convolutions (NCHW "
             "to NHWC and back)",
@@ -121,5 +122,7 @@ def advise(facts: Facts) -> Answer:
             ratio=100.0 * facts.gpu_bound_ratio,
         ),
         frameworks="PyTorch, TensorFlow",
-        **kernel_evidence(facts, rows),
+        evidence=(*kernel_items(facts, rows), *(kernel_items(facts, norms) if has_norms else ())),
+        proof=kernels_proof(facts, rows),
+        link=ops_link(facts, rows | norms if has_norms else rows),
     )

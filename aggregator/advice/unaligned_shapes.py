@@ -36,8 +36,7 @@ def is_unaligned(shapes: str, op_type: str) -> bool:
 
     For convolutions only the channels are checked; their batch may have any size.
     """
-    operands = [[int(size) for size in _SIZE.findall(part)] for part in shapes.split(";")[:2]]
-    operands = [sizes for sizes in operands if sizes]
+    operands = _operands(shapes)
     if len(operands) < 2:
         return False
     if op_type.startswith("conv"):
@@ -45,6 +44,23 @@ def is_unaligned(shapes: str, op_type: str) -> bool:
         return any(size % MULTIPLE for size in sizes if size > MULTIPLE)
     sizes = [operands[0][-1], *operands[1][-2:]]
     return any(size % MULTIPLE for size in sizes if size > MULTIPLE)
+
+
+def _operands(shapes: str) -> list[list[int]]:
+    """Return the sizes of the first two operands, without those that have none."""
+    operands = [[int(size) for size in _SIZE.findall(part)] for part in shapes.split(";")[:2]]
+    return [sizes for sizes in operands if sizes]
+
+
+def _has_aligned_channels(shapes: str, op_type: str) -> bool:
+    """Return whether it is a convolution for which there is nothing to pad.
+
+    Its kernel for unaligned operands then comes from its positions, which are contiguous in NCHW.
+    """
+    operands = _operands(shapes)
+    if not op_type.startswith("conv") or len(operands) < 2 or len(operands[0]) < 2:
+        return False
+    return not any(size % MULTIPLE for size in (operands[0][1], *operands[1][:2]))
 
 
 def advise(facts: Facts) -> Answer:
@@ -55,6 +71,9 @@ def advise(facts: Facts) -> Answer:
     time = facts.work.duration_ns
     slow = products & facts.named([bool(SLOW_KERNEL.search(name)) for name in facts.names.long])
     shapes, types = facts.ops.shapes, facts.ops.types
+    slow &= ~facts.of_ops(
+        [_has_aligned_channels(shapes.get(row, ""), types[row]) for row in range(len(types))]
+    )
     odd = [row in shapes and is_unaligned(shapes[row], types[row]) for row in range(len(types))]
     if not shapes and not slow.any():
         if facts.share_pct(int(time[products].sum())) < MIN_PRODUCTS_PCT:

@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 
 import aggregator.advice
-from aggregator.advice import ADVISERS
+from aggregator.advice import ADVISERS, unaligned_shapes
 from aggregator.advice.finding import HIGH_GAIN_PCT, MEDIUM_GAIN_PCT, MOST_CERTAIN, View
 from tests.conftest import ProfileFactory
 
@@ -307,6 +307,40 @@ def test_advice_names_what_else_its_saving_holds_and_counts_rare_waits_as_such(
         with closing(sqlite3.connect(f"file:{imported(name)}?mode=ro", uri=True)) as connection:
             problem = connection.execute(query, (advice_name,)).fetchone()[0]
         assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("shapes", "op_type", "expected"),
+    [
+        ("[128, 1024, 14, 14];[256, 1024, 1, 1]", "conv2d", True),
+        ("[128, 1020, 14, 14];[256, 1020, 1, 1]", "conv2d", False),
+        ("[128, 1024, 14, 14];[250, 1024, 1, 1]", "conv2d", False),
+        ("[128, 1024, 14, 14];[1024, 4, 3, 3]", "conv2d", False),  # Groups of four channels.
+        ("[128, 1024];[256, 1024]", "linear", False),
+        ("", "conv2d", False),
+    ],
+)
+def test_only_convolutions_of_aligned_channels_have_nothing_to_pad(
+    shapes: str, op_type: str, *, expected: bool
+) -> None:
+    assert unaligned_shapes._has_aligned_channels(shapes, op_type) is expected
+
+
+def test_evidence_of_layouts_holds_the_batch_normalization_that_its_problem_names(
+    imported: ProfileFactory,
+) -> None:
+    query = "SELECT evidence, drill_down FROM view_advice WHERE advice_name = 'layout_conversions'"
+    ops = (
+        "SELECT DISTINCT op_node_id FROM view_kernel_launches WHERE kernel_name = ?"
+        " AND aggr_id = 1 AND op_node_id <> ''"
+    )
+    path = imported("pytorch_resnet50_amp")
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        items, link = map(json.loads, connection.execute(query).fetchone())
+        norms = [item["name"] for item in items if item["name"].startswith("bn_")]
+        assert norms
+        linked = set(link["params"]["ops.f.op_id__in"].split(","))
+        assert linked & {op for (op,) in connection.execute(ops, (norms[0],))}
 
 
 def test_evidence_of_waits_names_the_ops_that_wait(capture: Connect) -> None:

@@ -167,7 +167,7 @@ def test_a_database_without_aggregations_says_so(
     with closing(sqlite3.connect(copy)) as connection, connection:
         connection.execute("DELETE FROM aggregations")
     assert main(["advise", f"--database={copy}"]) == 5
-    assert "The database has no aggregation.\n" in capsys.readouterr().err
+    assert "The database has no aggregation. [DATABASE_ERROR]\n" in capsys.readouterr().err
 
 
 def test_a_program_of_that_name_runs_after_two_dashes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,8 +150,9 @@ def _text(document: Mapping[str, Any]) -> list[str]:
     bounds, gpu = document["bounds"], document["gpu"]
     if gpu["parts"]:
         lines += [f"{_busy(document)} of the step"]
+        width = 5 if bounds.keys().isdisjoint(("gpu_busy", "gpu_idle")) else 8
         lines += [
-            f"  {part['name']:<22} {_part(part, bounds):>8} % {_ms(part['ns']):>12}  "
+            f"  {part['name']:<22} {_part(part, bounds):>{width}} % {_ms(part['ns']):>12}  "
             + "#" * round(part["pct"] / 100 * _BAR)
             for part in gpu["parts"]
         ]

@@ -32,9 +32,9 @@ const SOURCES: Readonly<Record<string, string>> = {
 };
 
 const CERTAINTIES: Readonly<Record<string, string>> = {
-  sure: t("confidence: high"),
-  likely: t("confidence: medium"),
-  possible: t("confidence: low"),
+  sure: t("sure"),
+  likely: t("likely"),
+  possible: t("possible"),
 };
 
 const KINDS: Readonly<Record<string, string>> = {

@@ -260,13 +260,13 @@ def test_the_terminal_marks_each_figure_that_lost_kernels_touch(
     for text in shown[:3]:
         assert "unknown, by the records" not in text
         assert "of the run" not in text.lower()
-    show, whole, changed = shown[3:]
+    show, what_if, changed = shown[3:]
     assert "GPU busy at least" in show
     assert re.search(r"^  Idle: .+ <= ", show, re.MULTILINE)
     assert "Loop: at least" in show
     assert "per step (at least)" in show
-    assert "confidence: low\n  Of the run, the critical path and predictions are unknown" in whole
-    assert "critical path as recorded (of the run: unknown)" in whole
+    assert "confidence: low\n  Of the run, the critical path and predictions are unknown" in what_if
+    assert "critical path as recorded (of the run: unknown)" in what_if
     assert "with the changes: unknown, by the records " in changed
 
 

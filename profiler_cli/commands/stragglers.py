@@ -154,11 +154,14 @@ def _ranks_text(document: dict[str, Any]) -> str:
     lines = [
         document["verdict"],
         "",
-        f"{statistic} step {document['step_ns'] / 1e6:.3f} ms, of {len(document['iterations'])}",
         (
-            f"slowdown S {document['slowdown']:.4f}: mean step"
-            f" {document['mean_step_ns'] / 1e6:.3f} ms, with all ranks at the median"
-            f" {document['ideal_step_ns'] / 1e6:.3f} ms"
+            f"{statistic} step {document['step_ns'] / 1e6:.3f} ms, of {len(document['iterations'])},"
+            " from the last collective of a step to that of the next"
+        ),
+        (
+            f"slowdown {document['slowdown']:.4f}: mean step"
+            f" {document['mean_step_ns'] / 1e6:.3f} ms, {document['ideal_step_ns'] / 1e6:.3f} ms"
+            " with all ranks at the median"
         ),
         f"confidence: {document['confidence']}",
         *(f"  {note}" for note in document["notes"]),

@@ -22,8 +22,8 @@ SYNCHRONIZING = frozenset({"AllReduce", "AllGather", "ReduceScatter", "AllToAll"
 """Collectives that no rank leaves before the last rank has entered."""
 MIN_OVERLAP_SHARE = 0.9
 """Share of calls that must run at the same time for two streams to be of one communicator."""
-MIN_COMMON_SHARE = 0.5
-"""Share of the calls of a stream that another must have, where it begins at another call."""
+LEAST_COMMON, MIN_COMMON_SHARE = 8, 0.5
+"""Calls of a stream, and their share, that another must have where it begins at another call."""
 _CALL_BITS = 48
 _KIND = re.compile(
     r"(?:Kernel|Symk)_?(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll)"
@@ -161,7 +161,8 @@ def _place_beside(a: Stream, b: Stream, kinds: tuple[str, ...]) -> int | None:
     between_ns = (ends_ns[1:] + ends_ns[:-1]) // 2
     nearest = np.searchsorted(between_ns, b.end_ns)
     shift = round(float(np.median(nearest - np.arange(len(b)))))
-    is_most = min(len(a) - max(shift, 0), len(b) - max(-shift, 0)) >= MIN_COMMON_SHARE * len(b)
+    common = min(len(a) - max(shift, 0), len(b) - max(-shift, 0))
+    is_most = common >= max(LEAST_COMMON, MIN_COMMON_SHARE * len(b))
     return shift if is_most and _runs_together(a, b, kinds, shift) else None
 
 

@@ -156,7 +156,8 @@ def _ranks_text(document: dict[str, Any]) -> str:
         "",
         (
             f"{statistic} step {document['step_ns'] / 1e6:.3f} ms,"
-            f" of {len(document['iterations'])}, from the last collective of a step to that of the next"
+            f" of {len(document['iterations'])},"
+            " from the last collective of a step to that of the next"
         ),
         (
             f"slowdown {document['slowdown']:.4f}: mean step"

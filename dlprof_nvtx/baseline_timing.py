@@ -79,6 +79,7 @@ class Reference:
         self.training_calls = 0  # Of these in training.
         self.ended = 0  # Steps of the loop that have ended.
         self.follows = 0  # Loops that were followed.
+        self.has_ranks = False  # Whether this process is one of several that train together.
         self.replays: dict[int, int] = {}  # Of CUDA graphs by ``id``, since a step has ended.
         self.ticks: list[tuple[int, Any, str]] = []  # Time, CUDA event, name of a phase.
         self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
@@ -198,6 +199,7 @@ class Reference:
     def _follow(self, clock: str, owner: Any) -> None:
         self.clock, self.owner, self.ticks, self.found = clock, id(owner), [], 0
         self.ended, self.follows = 0, self.follows + 1
+        self.has_ranks = agreement.has_ranks()
         self.replays = {}
         self.name, self.number = _name_of(clock, owner), WINDOWS.number(owner)
 
@@ -295,17 +297,16 @@ class Reference:
             if not is_late:
                 ticks.append((time.perf_counter_ns(), record_event(), self.phase))
             was_found = self.found
-            if self._is_time(is_wanted=is_late or self._is_enough(ticks)):
+            is_wanted = is_late or self._is_enough(ticks)
+            if self._is_agreed(is_wanted=is_wanted) if self.has_ranks else is_wanted:
                 self.finish()
             elif self.found and not was_found and self.on_found is not None:
                 self.on_found()
         else:
             self._end_profiled()
 
-    def _is_time(self, *, is_wanted: bool) -> bool:
-        """Whether the recording begins after this step: in a job of ranks, in all of them."""
-        if not agreement.has_ranks():
-            return is_wanted
+    def _is_agreed(self, *, is_wanted: bool) -> bool:
+        """Whether the recording begins after this step in all ranks of the job."""
         question = f"first.{self.follows}.{self.ended}"
         return agreement.agree(question, str(int(is_wanted))) == "1"
 

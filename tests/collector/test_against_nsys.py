@@ -93,10 +93,10 @@ def test_ops_and_iterations_are_the_same(
     analyze_file(export, database)
     ops = (
         "SELECT op_node_name, direction, num_calls, kernel_calls, using_tc, data_type, name_grade"
-        " FROM view_op_nodes WHERE kernel_calls > 0"
+        " FROM view_op_nodes WHERE aggr_id = 1 AND kernel_calls > 0"
     )
     assert sorted(_rows(database, ops)) == expected["ops"]
     ((made_by,),) = _rows(database, "SELECT nsys_version FROM view_system_config")
     assert made_by == "none (dlprof, CUPTI 130001)"
-    iterations = "SELECT iter_value, kind FROM view_iterations_all ORDER BY 1"
+    iterations = "SELECT iter_value, kind FROM view_iterations_all WHERE aggr_id = 1 ORDER BY 1"
     assert _rows(database, iterations) == expected["iterations"]

@@ -139,7 +139,9 @@ def test_a_moment_knows_its_iteration_and_its_call_stack(
     path = import_trace(trace_of_steps(), tmp_path).path
     assert main(["memory", str(file), f"--into={path}"]) == 0
     served = serving(path, settings)
-    spans = query(path, "SELECT iter_value, start_time, stop_time FROM view_iterations_all")
+    spans = query(
+        path, "SELECT iter_value, start_time, stop_time FROM view_iterations_all WHERE aggr_id = 1"
+    )
     for number in range(3):
         alive = api.get(served.at("memory/alive/"), recording=1, event=number).json
         time_ns = number * STEP_NS + 300_000

@@ -274,6 +274,7 @@ def _changes(profile: str) -> list[tuple[str, str]]:
         ("DELETE", "/api/v1/uploads/x/"),
         ("POST", "/api/v1/jobs/x/cancel/"),
         ("POST", "/api/v1/jobs/x/retry/"),
+        ("POST", "/api/v1/running-jobs/"),
     ]
 
 

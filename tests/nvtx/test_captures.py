@@ -167,7 +167,7 @@ def test_without_emit_nvtx_the_backward_pass_is_one_op(
     assert kernels == 180
     rows = connection.execute(
         "SELECT op_node_name, direction, num_calls, kernel_calls FROM view_op_metrics "
-        "WHERE op_node_type = 'backward'"
+        "WHERE aggr_id = 1 AND op_node_type = 'backward'"
     ).fetchall()
     assert rows == [("/backward", "bprop", 4, kernels)]
     found = layers(connection, "linear")
@@ -188,7 +188,7 @@ def test_a_capture_without_any_range_has_the_combined_backward_in_pytorch_mode(
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute(
             "SELECT op_node_name, num_calls, kernel_calls FROM view_op_metrics "
-            "WHERE op_node_type = 'backward'"
+            "WHERE aggr_id = 1 AND op_node_type = 'backward'"
         ).fetchall()
     assert rows == [("/backward", 4, kernels_of_the_engine(source))]
 
@@ -266,7 +266,7 @@ def test_steps_before_and_inside_a_cuda_graph_are_calls_of_the_same_ops(
     _, connection = imported("cuda_graph")
     rows = connection.execute(
         "SELECT direction, count(*), min(num_calls), max(num_calls) FROM view_op_metrics "
-        "WHERE op_node_type = 'linear' GROUP BY direction"
+        "WHERE aggr_id = 1 AND op_node_type = 'linear' GROUP BY direction"
     ).fetchall()
     assert sorted(rows) == [("bprop", 8, 4, 4), ("fprop", 8, 4, 4)]
     assert connection.execute("SELECT count(*) FROM view_graph_launches").fetchone() == (4,)

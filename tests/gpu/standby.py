@@ -37,7 +37,7 @@ LEAST_ROUNDS = 3
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}
 """Quantile of the t distribution for 95 %, by the number of pairs."""
 LINE_S = 5
-"""A line of the notes, in ``when``: a minute is too long for a lent machine."""
+"""A line of the notes, in ``when``: a minute is too long for a GPU that is paid by the minute."""
 SLOWING = str(Path(__file__).parent / "programs" / "slowing.py")
 
 

@@ -96,7 +96,11 @@ def test_a_pause_of_the_profiler_is_no_step(case: Case) -> None:
     assert usage["other_duration_pct"] < 45
     rows = _newest(path, "advice_name, severity, gain_pct", "view_advice")
     of_host = [row for row in rows if row["advice_name"] in ("host_stalls", "launch_bound")]
-    assert {(row["severity"], row["gain_pct"]) for row in of_host} <= {("low", None)}
+    # What a fix saves is unknown: such a finding is never of high severity.
+    assert {(row["severity"], row["gain_pct"]) for row in of_host} <= {
+        ("low", None),
+        ("medium", None),
+    }
 
 
 def test_a_kernel_long_before_its_call_is_moved_and_said(case: Case) -> None:

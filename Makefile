@@ -188,7 +188,10 @@ docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tabl
 	PYTHONPATH=. $(BIN)/python scripts/write_message_docs.py
 	$(BIN)/python scripts/write_schema_docs.py
 
-pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures of every view in docs/img (needs Chromium); CHECK=1 fails if one was stale
+# The profile is made anew: an older engine may have given other advice.
+pictures: $(VENV)/.dev $(PAGE) ## Renew the pictures of every view in docs/img (needs Chromium); CHECK=1 fails if one was stale
+	rm -f $(DEMO_DIR)/dlprof_dldb.sqlite
+	$(MAKE) $(DEMO_DIR)/dlprof_dldb.sqlite
 	PYTHONPATH=. $(BIN)/python scripts/take_screenshots.py $(if $(CHECK),--check)
 
 lock: ## Renew constraints.txt from the newest versions that pyproject.toml allows

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Int64, row_shift
 
 UNALIGNED: Final = "nothing"
 """By what the clock of a rank is aligned whose clock is unknown."""
@@ -157,10 +157,7 @@ def _place_beside(a: Stream, b: Stream, kinds: tuple[str, ...]) -> int | None:
     if _runs_together(a, b, kinds, 0):
         return 0
     # Ranks leave a call together; they may enter it long after each other.
-    ends_ns = np.maximum.accumulate(a.end_ns)
-    between_ns = (ends_ns[1:] + ends_ns[:-1]) // 2
-    nearest = np.searchsorted(between_ns, b.end_ns)
-    shift = round(float(np.median(nearest - np.arange(len(b)))))
+    shift = row_shift(np.maximum.accumulate(a.end_ns), b.end_ns)
     common = min(len(a) - max(shift, 0), len(b) - max(-shift, 0))
     is_most = common >= max(LEAST_COMMON, MIN_COMMON_SHARE * len(b))
     return shift if is_most and _runs_together(a, b, kinds, shift) else None

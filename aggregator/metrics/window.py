@@ -3,8 +3,8 @@
 This is the only definition of an iteration and its time. It follows the guide of DLProf: N
 instances of the key node end N + 1 intervals, ``[0, n1.stop), [n1.stop, n2.stop), ...,
 [nN.stop, last)``. If several ranks have the same number of instances, the n-th boundary is the
-latest n-th stop. If their numbers differ because the recording of one began or ended at another
-step, stops of one step are those that lie next to each other; otherwise every stop is a boundary.
+latest n-th stop. If the numbers differ because a rank began or ended its recording at another step,
+stops of the ranks are matched by time; otherwise every stop is a boundary.
 An event belongs to the iteration in which it starts on the CPU.
 """
 
@@ -20,7 +20,7 @@ from aggregator.metrics.iterations import KeyNode, resolve_key_node
 from aggregator.metrics.model import RollupInput, ops_view
 from aggregator.metrics.phases import IterationPhases, phases_of_iterations
 from aggregator.options import AggregationRequest, Mode
-from aggregator.profile.arrays import Bool, Int32, Int64
+from aggregator.profile.arrays import Bool, Int32, Int64, row_shift
 from aggregator.profile.recorded_part import BETWEEN
 from aggregator.system.progress import Level, Progress
 from aggregator.texts import say
@@ -89,10 +89,7 @@ def _latest_of_steps(stops_ns: list[Int64]) -> Int64 | None:
     period_ns = float(np.median(np.diff(reference)))
     places = []
     for stops in stops_ns:
-        after = np.searchsorted(reference, stops).clip(1, len(reference) - 1)
-        is_before = stops - reference[after - 1] < reference[after] - stops
-        first = round(float(np.median(after - is_before - np.arange(len(stops)))))
-        place = first + np.arange(len(stops))
+        place = row_shift(reference, stops) + np.arange(len(stops))
         common = (place >= 0) & (place < len(reference))
         if np.count_nonzero(common) < LEAST_ALIGNED:
             return None

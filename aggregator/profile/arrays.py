@@ -100,6 +100,21 @@ def run_heads(values: Integers) -> Int64:
     return np.flatnonzero(changed)
 
 
+def row_shift(reference_ns: Int64, times_ns: Int64) -> int:
+    """Return the row of a series at which another series of the same events begins.
+
+    It is negative if the other series begins earlier. Events of both are matched by time, and the
+    median counts: single events may be nearer to a neighbor of their own.
+
+    Args:
+        reference_ns: Times of the first series, ascending, at least one. Unit: ns.
+        times_ns: Times of the other, at least one. Unit: ns.
+    """
+    between_ns = (reference_ns[1:] + reference_ns[:-1]) // 2
+    nearest = np.searchsorted(between_ns, times_ns)
+    return round(float(np.median(nearest - np.arange(len(times_ns)))))
+
+
 def ordered(*keys: Integers) -> Int64:
     """Return the stable order of rows by some keys, most significant first.
 

@@ -23,7 +23,7 @@ class MemoryDifferencePart(Struct):
 
 
 class MemoryDifference(Struct):
-    """The peaks of one GPU in two recordings; differences of parts add up to that of the peaks."""
+    """How the peak memory of a GPU differs between two recordings; the parts add up to it."""
 
     device: int
     base_peak_allocated_bytes: int

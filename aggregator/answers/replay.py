@@ -293,7 +293,7 @@ def read_what_if(
     if rank:
         found = rank_prediction(rank_report(data), rank, profile, alone=not made)
     else:
-        found = profile.predict(made)
+        found = profile.predict(made, finds_limit=True)
     saving_ns = scale.saving_ns(profile, found)
     uncertain_ns = scale.uncertain_ns(profile, found)
     step_ns = None if saving_ns is None else scale.step_ns - saving_ns
@@ -304,7 +304,7 @@ def read_what_if(
         uncertain_ns=uncertain_ns,
         reason=_uncertainty(profile, uncertain_ns) if uncertain_ns or step_ns is None else None,
         interval_ns=None if uncertain_ns or step_ns is None else scale.interval_ns(found, step_ns),
-        bound_by=None if rank else profile.limit_with(made),
+        bound_by=found.limit,
         is_bound=found.is_bound,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -64,6 +63,7 @@ class Prediction:
     # Of a change that takes time from the CPU or lets it wait for less: GPU time, with the gaps
     # between work, that a mean step loses on the GPU that loses most; None: of no such change.
     gpu_saved_ns: int | None = None
+    limit: str | None = None  # What the steps then wait for most; None: not asked for.
 
 
 class ReplayedProfile:
@@ -159,19 +159,23 @@ class ReplayedProfile:
             return "low"
         return "medium" if self.notes else "high"
 
-    def predict(self, changes: Sequence[Change], only: Bool | None = None) -> Prediction:
+    def predict(
+        self, changes: Sequence[Change], only: Bool | None = None, *, finds_limit: bool = False
+    ) -> Prediction:
         """Replay with changes.
 
         Args:
             changes: What is different.
             only: Which steps are asked for; None: all of them.
+            finds_limit: Find what the steps then wait for most, too: a key of ``limits_pct``.
 
         Raises:
             UsageError: A change selects nothing.
         """
         scenario = self.scenario(changes)
         times = replay(self.graph, self.schedule, scenario.durations)
-        lengths = np.maximum(self.steps.lengths_ns(times.work_start_ns), scenario.floor_ns)
+        replayed = self.steps.lengths_ns(times.work_start_ns)
+        lengths = np.maximum(replayed, scenario.floor_ns)
         lengths = lengths if only is None else lengths[only]
         low, high = np.percentile(lengths, INTERVAL_PCT)
         return Prediction(
@@ -180,20 +184,13 @@ class ReplayedProfile:
             interval_ns=(int(low), int(high)),
             is_bound=scenario.is_bound,
             gpu_saved_ns=self._gpu_saved_ns(scenario.durations, len(lengths)),
+            limit=self._limit_of(scenario, times, replayed) if finds_limit else None,
         )
 
-    def limit_with(self, changes: Sequence[Change]) -> str:
-        """Return what the steps wait for most with changes: a key of ``limits_pct``.
-
-        Raises:
-            UsageError: A change selects nothing.
-        """
-        scenario = self.scenario(changes)
-        found = self.with_durations(scenario.durations)
-        lengths = self.steps.lengths_ns(found.times.work_start_ns)
-        if scenario.floor_ns.sum() > lengths.sum():
+    def _limit_of(self, scenario: Scenario, times: Times, lengths_ns: Int64) -> str:
+        if scenario.floor_ns.sum() > lengths_ns.sum():
             return COMMUNICATION
-        limits = found.limits_pct
+        limits = self._replayed(scenario.durations, times).limits_pct
         return max(limits, key=lambda limit: limits[limit])
 
     def scenario(self, changes: Sequence[Change]) -> Scenario:
@@ -210,10 +207,12 @@ class ReplayedProfile:
 
     def with_durations(self, durations: Durations) -> ReplayedProfile:
         """Return the same profile as if it had been measured with other durations."""
-        times, graph = replay(self.graph, self.schedule, durations), self.graph
-        found = copy.copy(self)
-        for computed in ("path", "path_ns"):
-            found.__dict__.pop(computed, None)
+        return self._replayed(durations, replay(self.graph, self.schedule, durations))
+
+    def _replayed(self, durations: Durations, times: Times) -> ReplayedProfile:
+        # Not a copy, which would take along what was computed of this profile.
+        found, graph = ReplayedProfile.__new__(ReplayedProfile), self.graph
+        found.steps, found.schedule = self.steps, self.schedule
         found.measured, found.times = durations, times
         found.graph = replace(
             graph,

@@ -110,6 +110,18 @@ def test_a_step_bound_by_launches_gains_nothing_from_kernels(tmp_path: Path) -> 
     assert all((one.slack_ns or 0) >= 50 * US for one in profile.sensitivities)
 
 
+def test_profile_with_other_durations_keeps_nothing_that_was_computed_before(
+    tmp_path: Path,
+) -> None:
+    profile = replayed(analyze(gpu_bound(), tmp_path).path)
+    (own_ns,) = {op.own_ns for op in profile.sensitivities}
+    path = profile.path
+    halved = profile.scenario([speed_up("kernels", 2)]).durations
+    faster = profile.with_durations(halved)
+    assert {op.own_ns for op in faster.sensitivities} == {own_ns // 2}
+    assert faster.path is not path
+
+
 def test_one_launch_leaves_the_time_of_the_kernels(tmp_path: Path) -> None:
     profile = replayed(analyze(launch_bound(), tmp_path).path)
     assert step_us(profile, graph_launch) == pytest.approx(10 * 20, rel=0.15)

@@ -98,7 +98,7 @@ class CompareOp(Struct, kw_only=True):
     """The GPU time of one op, what the GPU waits for its work, or what no op owns of a class."""
 
     row: Annotated[int, doc("0: the largest difference.")]
-    path: Annotated[str, doc("As that of the rows.")]
+    path: Annotated[str, doc("Module and op, else reason or class, between slashes.")]
     module: str
     op: str
     op_type: str
@@ -116,7 +116,7 @@ class CompareOp(Struct, kw_only=True):
 class CompareModule(Struct, kw_only=True):
     """The sum of all rows below a path."""
 
-    path: Annotated[str, doc("As that of the rows; a slash for the whole step.")]
+    path: Annotated[str, doc("Path of the module; a slash for the whole step.")]
     base_ns: Annotated[float, doc("Mean per step on the base side.")]
     new_ns: Annotated[float, doc("Mean per step on the new side.")]
 
@@ -185,8 +185,7 @@ def to_document(comparison: result.Comparison) -> dict[str, Any]:
 
 def describe_fully(comparison: result.Comparison) -> Comparison:
     """The whole comparison; the differences of rows, classes and causes each add up exactly."""
-    rows = comparison.rows
-    times = _times([row.base_ns for row in rows], [row.new_ns for row in rows])
+    rows, times = comparison.rows, _row_times(comparison)
     base, new = [sum(column) for column in zip(*times, strict=True)] if times else [0, 0]
     return Comparison(
         base=_side(comparison.base, base),
@@ -201,7 +200,7 @@ def describe_fully(comparison: result.Comparison) -> Comparison:
         notes=[str(note) for note in comparison.notes],
         classes=_classes(comparison.classes, rows, times),
         causes=_causes(comparison.causes),
-        rows=[_row(row, pair) for row, pair in zip(rows, times, strict=True)],
+        rows=list(map(_row, rows, times)),
         setup=[CompareSetting(key=row.key, base=row.base, new=row.new) for row in comparison.setup],
     )
 
@@ -223,7 +222,7 @@ def numbered_rows(comparison: result.Comparison) -> list[NumberedCompareRow]:
             shown_base_us=shown[number][0],
             shown_new_us=shown[number][1],
         )
-        for number, row in enumerate(describe_fully(comparison).rows)
+        for number, row in enumerate(map(_row, comparison.rows, _row_times(comparison)))
     ]
 
 
@@ -272,6 +271,11 @@ def _verdict(parts: Sequence[CompareRow]) -> str:
 def _times(base: Sequence[Fraction], new: Sequence[Fraction]) -> Times:
     """Both columns in units that add up to the rounded sums."""
     return list(zip(rounded(base, UNIT_NS), rounded(new, UNIT_NS), strict=True))
+
+
+def _row_times(comparison: result.Comparison) -> Times:
+    rows = comparison.rows
+    return _times([row.base_ns for row in rows], [row.new_ns for row in rows])
 
 
 def _values(pair: tuple[int, int]) -> dict[str, Any]:

@@ -147,11 +147,10 @@ def _pauses(facts: Facts, late: RankWait) -> tuple[Item, ...]:
 
 def _late_work(facts: Facts, late: RankWait) -> Bool:
     """Mask of the work that a rank launched, which may share its GPU with another one."""
-    mine = f"/rank_{late.rank}/"
-    ops = np.array([name.startswith(mine) for name in facts.ops.names], dtype=bool)
     here: Bool = facts.launched & (facts.work.device == late.device)
     if sum(wait.device == late.device for wait in facts.rank_waits) > 1:
-        here &= ops[facts.work.op]
+        mine = f"/rank_{late.rank}/"
+        here &= facts.of_ops([name.startswith(mine) for name in facts.ops.names])
     return here
 
 

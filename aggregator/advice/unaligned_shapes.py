@@ -47,7 +47,7 @@ def is_unaligned(shapes: str, op_type: str) -> bool:
 
 
 def _operands(shapes: str) -> list[list[int]]:
-    """Return the sizes of the first two operands, without those that have none."""
+    """Return the sizes of the first two operands; an operand without sizes is left out."""
     operands = [[int(size) for size in _SIZE.findall(part)] for part in shapes.split(";")[:2]]
     return [sizes for sizes in operands if sizes]
 
@@ -71,9 +71,10 @@ def advise(facts: Facts) -> Answer:
     time = facts.work.duration_ns
     slow = products & facts.named([bool(SLOW_KERNEL.search(name)) for name in facts.names.long])
     shapes, types = facts.ops.shapes, facts.ops.types
-    slow &= ~facts.of_ops(
-        [_has_aligned_channels(shapes.get(row, ""), types[row]) for row in range(len(types))]
-    )
+    if slow.any():
+        slow &= ~facts.of_ops(
+            [_has_aligned_channels(shapes.get(row, ""), types[row]) for row in range(len(types))]
+        )
     odd = [row in shapes and is_unaligned(shapes[row], types[row]) for row in range(len(types))]
     if not shapes and not slow.any():
         if facts.share_pct(int(time[products].sum())) < MIN_PRODUCTS_PCT:

@@ -89,6 +89,17 @@ class Job:
     def record(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.bench.start("record", *words)
 
+    def begin_long_window(self) -> subprocess.Popen[str]:
+        """Ask for a window that does not end by itself, and wait until it has records."""
+        words = [sys.executable, "-c", MAIN, "record", "--steps=100000", "--output_path=out"]
+        found = subprocess.Popen(
+            words, cwd=self.folder, env=self.bench.environment, stdout=subprocess.PIPE, text=True
+        )
+        wait_for(lambda: list(self.temporary.glob("*/seen.*")))
+        records = "*.records-*/*.records"
+        wait_for(lambda: any(path.stat().st_size for path in self.folder.glob(records)))
+        return found
+
     def end(self) -> tuple[int, str]:
         (self.folder / "pause").unlink(missing_ok=True)
         (self.folder / "stop").touch()
@@ -188,12 +199,7 @@ def test_nothing_of_a_job_that_has_ended_is_left(job: Job) -> None:
 def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(bench: Bench) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     job = Job(bench)
-    words = [sys.executable, "-c", MAIN, "record", "--steps=100000", "--output_path=out"]
-    record = subprocess.Popen(
-        words, cwd=job.folder, env=job.bench.environment, stdout=subprocess.PIPE, text=True
-    )
-    wait_for(lambda: list(job.temporary.glob("*/seen.*")))
-    wait_for(lambda: any(path.stat().st_size for path in job.folder.glob("*.records-*/*.records")))
+    record = job.begin_long_window()
     (job.folder / "kill").touch()
     output, _ = record.communicate(timeout=LIMIT_S)
     # What CUPTI had not delivered died with the process.
@@ -208,12 +214,7 @@ def test_a_job_that_is_killed_in_a_window_leaves_what_was_recorded(bench: Bench)
 def test_a_program_that_ends_in_a_window_leaves_a_profile_of_it(bench: Bench) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     job = Job(bench)
-    words = [sys.executable, "-c", MAIN, "record", "--steps=100000", "--output_path=out"]
-    record = subprocess.Popen(
-        words, cwd=job.folder, env=job.bench.environment, stdout=subprocess.PIPE, text=True
-    )
-    wait_for(lambda: list(job.temporary.glob("*/seen.*")))
-    wait_for(lambda: any(path.stat().st_size for path in job.folder.glob("*.records-*/*.records")))
+    record = job.begin_long_window()
     code, said = job.end()
     assert code == 0, said
     output, _ = record.communicate(timeout=LIMIT_S)

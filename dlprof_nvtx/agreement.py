@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER_VARIABLE = "DLPROF_REFERENCE"
+"""Folder for messages to and from ``dlprof``; not set: collection began with the program."""
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 """Of torchrun, and where a launcher starts each process: Slurm, Open MPI, MPICH."""
 

@@ -29,7 +29,6 @@ from dlprof_nvtx.standby import STANDBY
 from dlprof_nvtx.trial import TRIAL
 from dlprof_nvtx.windows import WINDOWS, Loop
 
-"""Folder for messages to and from ``dlprof``; not set: collection began with the program."""
 STEPS_VARIABLE = "DLPROF_BARE_STEPS"
 STARTED = "started"
 """Name of the file that ``dlprof`` writes when the collection has begun."""

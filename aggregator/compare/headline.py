@@ -48,7 +48,7 @@ def headline(
     elif comparison.are_other_programs:
         sentences = [_other_programs(comparison)]
     else:
-        # Parts of a run have the same step without profiling: that of the run.
+        # The step without profiling is measured once a run, so two parts of a run do not differ.
         is_known = comparison.is_unprofiled and not is_one_capture
         sentences = [_unprofiled(comparison)] if is_known else []
         sentences += [

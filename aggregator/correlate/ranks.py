@@ -28,7 +28,7 @@ def communicating_processes(profile: Profile) -> set[int]:
 
 
 def rank_processes(profile: Profile) -> set[int]:
-    """Return the processes that are ranks of one job, which are those that run collectives.
+    """Return the ranks of the job: the processes that run collectives.
 
     Without collectives, processes are ranks if they ran at the same time, each on a GPU of its own.
     Otherwise only the process with most GPU work is one: the others are no part of its job.

@@ -201,8 +201,8 @@ def tensor_cores(scenario: Scenario) -> Scenario:
 def half_precision(scenario: Scenario) -> Scenario:
     """Run matrix products with 16 bits, and let forward and backward kernels move 16 bits.
 
-    Where products run with 16 bits already, only those that do not are changed: the other kernels
-    move 16 bits as far as autocast lets them.
+    If some products run with 16 bits already, only the others become faster: autocast has then
+    decided which of the remaining kernels move 16 bits.
 
     Raises:
         UsageError: All products run with 16 bits.

@@ -68,7 +68,7 @@ FORMATS: Final[dict[str, Callable[[TrialReport], str]]] = {
     "markdown": to_markdown,
 }
 SUFFIXES: Final = {".txt": "text", ".json": "json", ".md": "markdown"}
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_trial_command(words: Sequence[str]) -> int:
@@ -84,7 +84,7 @@ def run_trial_command(words: Sequence[str]) -> int:
     check_plan(plan)
     predictions, database = _predictions(options)
     with _signals_as_interrupt() as received:
-        trial = run_trial(plan, lambda run: _progress(plan, run))
+        trial = run_trial(plan, lambda run: _progress(plan, run, received))
         report = _report(trial, predictions)
         if not any(run.step_ns for run in trial.runs) and not trial.is_interrupted:
             raise _nothing_measured(report)
@@ -288,7 +288,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _signals_as_interrupt() -> Iterator[list[int]]:
-    """Let SIGTERM and SIGHUP end a trial as Ctrl-C does: what was measured is shown."""
+    """Let Ctrl-C, SIGTERM and SIGHUP end a trial: what was measured is shown."""
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -304,11 +304,13 @@ def _signals_as_interrupt() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _progress(plan: TrialPlan, run: TrialRun) -> None:
+def _progress(plan: TrialPlan, run: TrialRun, received: list[int]) -> None:
     name = f"try {run.variant}" if run.variant else "base"
     said = run.failure or f"{(run.step_ns or 0) / 1e6:.4g} ms, {run.steps} steps"
     most = plan.repeats * len(plan.commands)
     print(f"run {run.number + 1} of at most {most}, {name}: {said}", file=sys.stderr, flush=True)
+    if received:  # Python drops an exception that a finalizer raises: a signal may come in one.
+        raise KeyboardInterrupt
 
 
 def _with_captures(trial: Trial, report: TrialReport, folder: Path) -> TrialReport:

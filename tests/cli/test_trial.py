@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from aggregator.compare.trials import TrialRun
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from profiler_cli.dlprof import main
-from profiler_cli.trial import captures
+from profiler_cli.trial import captures, command
 from profiler_cli.trial import runs as trial_runs
 from profiler_cli.trial.runs import Trial, TrialPlan, run_trial
 from tests.conftest import ProfileFactory
@@ -295,6 +296,25 @@ def test_a_signal_shows_what_was_measured_and_leaves_no_process(
     while _processes_with(str(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert _processes_with(str(tmp_path)) == []
+
+
+def test_signal_whose_exception_was_dropped_ends_the_trial_after_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = TrialPlan(
+        (shlex.join([sys.executable, "base.py"]), shlex.join([sys.executable, "try.py"]))
+    )
+
+    def measure(*_: object) -> TrialRun:
+        with suppress(KeyboardInterrupt):  # As Python does where a finalizer raises it.
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        return TrialRun(0, 0, step_ns=1, steps=1)
+
+    with command._signals_as_interrupt() as received:
+        trial = run_trial(plan, lambda run: command._progress(plan, run, received), measure)
+    assert (trial.is_interrupted, len(trial.runs)) == (True, 1)
+    assert capsys.readouterr().err.startswith("run 1 of at most 10")
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ while not os.path.exists("stop"):
     fake.fake_launch(b"kernel", 0)
     fake.fake_launch(b"second", 0)
     optimizer.step()
+    with open("steps", "a") as file:
+        file.write(".")
     if os.path.exists("kill"):
         os.kill(os.getpid(), 9)
 """
@@ -90,7 +92,7 @@ class Job:
         return self.bench.start("record", *words)
 
     def begin_long_window(self) -> subprocess.Popen[str]:
-        """Ask for a window that does not end by itself, and wait until it has records."""
+        """Ask for a window that does not end by itself, and wait until it has steps."""
         words = [sys.executable, "-c", MAIN, "record", "--steps=100000", "--output_path=out"]
         found = subprocess.Popen(
             words, cwd=self.folder, env=self.bench.environment, stdout=subprocess.PIPE, text=True
@@ -98,6 +100,10 @@ class Job:
         wait_for(lambda: list(self.temporary.glob("*/seen.*")))
         records = "*.records-*/*.records"
         wait_for(lambda: any(path.stat().st_size for path in self.folder.glob(records)))
+        # The file begins with the window, before a step of it has run.
+        steps = self.folder / "steps"
+        size = steps.stat().st_size
+        wait_for(lambda: steps.stat().st_size >= size + 3)
         return found
 
     def end(self) -> tuple[int, str]:

@@ -216,12 +216,9 @@ def export_window(window: Window, export: Path) -> list[str]:
     """
     if not export_records(window.folder, export):
         export.unlink(missing_ok=True)
-        if window.losses:
-            raise CollectorError(window.losses[0], hint=say("Is the disk full?"))
-        raise CollectorError(
-            say("The window has no work of the GPU."),
-            hint=say("Did the job use it in these steps?"),
-        )
+        problem = window.losses[0] if window.losses else say("The window has no work of the GPU.")
+        hint = say("Did the job use the GPU in these steps, and is there room on the disk?")
+        raise CollectorError(problem, hint=hint)
     losses = list(window.losses)
     if problem := write_steps(export, read_steps(window.folder), "", "asked"):
         text = say("The times of the steps could not be recorded: {problem}.", problem=problem)

@@ -129,6 +129,8 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
     STATE.pid = 0
     PATCHES.put_back()
     CALLS.put_back()
+    # The thread that watches an open window would watch the next test's.
+    WINDOWS._is_over.set()
     for one, values in before.items():
         one.__dict__.clear()
         one.__dict__.update(values)

@@ -57,7 +57,7 @@ def _blocks(language: str) -> Iterator[object]:
             yield pytest.param(text, id=f"{page}-{place}")
 
 
-@pytest.mark.parametrize("text", _blocks("nginx"))
+@pytest.mark.parametrize("text", list(_blocks("nginx")))
 def test_nginx_blocks_have_known_directives_with_fitting_values(text: str) -> None:
     plain = re.sub(r"#.*", "", text)
     assert plain.count("{") == plain.count("}")
@@ -70,7 +70,7 @@ def test_nginx_blocks_have_known_directives_with_fitting_values(text: str) -> No
 
 
 @pytest.mark.skipif(not (NGINX and OPENSSL), reason="no nginx or openssl program")
-@pytest.mark.parametrize("text", _blocks("nginx"))
+@pytest.mark.parametrize("text", list(_blocks("nginx")))
 def test_nginx_takes_its_blocks(text: str, tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
@@ -103,7 +103,7 @@ def _nginx_says(http: str, folder: Path) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=False).stderr
 
 
-@pytest.mark.parametrize("text", _blocks("ini"))
+@pytest.mark.parametrize("text", list(_blocks("ini")))
 def test_ini_blocks_are_units_or_variables(text: str) -> None:
     unit = ConfigParser(interpolation=None, strict=False, delimiters=("=",))
     unit.optionxform = str  # type: ignore[assignment, method-assign]
@@ -114,13 +114,18 @@ def test_ini_blocks_are_units_or_variables(text: str) -> None:
             assert value
 
 
-@pytest.mark.parametrize("text", _blocks("yaml"))
+@pytest.mark.parametrize("text", list(_blocks("yaml")))
 def test_yaml_blocks_are_documents_of_their_program(text: str) -> None:
-    found = yaml.safe_load(text)
-    # A workflow, a job of GitLab, an object of Kubernetes.
+    documents = list(yaml.safe_load_all(text))
+    objects = [{"apiVersion", "kind", "metadata", "spec"} <= set(one) for one in documents]
+    if len(documents) > 1 or all(objects):  # Objects of Kubernetes.
+        assert all(objects)
+        return
+    # A workflow, or a job of GitLab.
+    (found,) = documents
     jobs = found.get("jobs", {}).values()
     scripts = [job for job in found.values() if isinstance(job, dict) and "script" in job]
-    assert jobs or scripts or {"apiVersion", "kind", "metadata", "spec"} <= set(found)
+    assert jobs or scripts
     for job in jobs:
         assert job["runs-on"]
         assert all({"uses", "run"} & set(step) for step in job["steps"])
@@ -129,7 +134,7 @@ def test_yaml_blocks_are_documents_of_their_program(text: str) -> None:
             _check_shell(line)
 
 
-@pytest.mark.parametrize("text", _blocks("json"))
+@pytest.mark.parametrize("text", list(_blocks("json")))
 def test_json_blocks_are_json(text: str) -> None:
     assert json.loads(text)
 
@@ -139,7 +144,7 @@ def test_toml_blocks_are_toml(text: str) -> None:
     assert tomllib.loads(text)
 
 
-@pytest.mark.parametrize("text", _blocks("python"))
+@pytest.mark.parametrize("text", list(_blocks("python")))
 def test_python_blocks_are_python(text: str) -> None:
     assert ast.parse(text).body
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -286,6 +287,54 @@ def test_loop_of_a_dozen_steps_is_a_profile_that_says_what_it_holds(bench: Bench
     assert 3 <= recorded < steps <= 12
     assert bench.rows("SELECT ended_by FROM DLPROF_WINDOW") == [("end",)]
     assert f"Recorded {recorded} of {steps} steps, " in done.stdout
+
+
+RANKS = """
+import torch, torch.distributed
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo")
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fake.fake_init()
+for step in range(150):
+    time.sleep(0.02)
+    model(torch.zeros(2, 4)).sum().backward()
+    fake.fake_launch(b"step%d" % step, 0)
+    # A rank is some steps ahead of the others, as far as its launches go.
+    if step % 3 == 0:
+        torch.distributed.barrier()
+    optimizer.step()
+"""
+
+
+def test_ranks_of_several_dlprofs_record_the_same_steps(bench: Bench) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    (bench.folder / "train.py").write_text(CUDA + RANKS)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    main = "import sys; from profiler_cli.dlprof import main; sys.exit(main())"
+    words = [sys.executable, "-c", main, "--collector=cupti", "--output_path=rank%q{RANK}"]
+    started = [
+        subprocess.Popen(
+            [*words, sys.executable, "train.py"],
+            cwd=bench.folder,
+            env=bench.environment | job | {"RANK": rank},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    printed = [process.communicate()[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0], printed
+    names = "SELECT value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = shortName"
+    first, second = (bench.rows(names, f"rank{rank}/nsys_profile.sqlite") for rank in "01")
+    assert len(first) >= 40
+    assert set(first) == set(second)
+    bare = "SELECT count(*) FROM DLPROF_STEP_TIMES WHERE phase = 'bare'"
+    assert bench.rows(bare, "rank1/nsys_profile.sqlite") >= [(10,)]
 
 
 @pytest.mark.parametrize(

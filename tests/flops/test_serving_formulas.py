@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,16 @@ from aggregator.kernels.element_types import read_element_types
 from tests.builders import query
 from tests.conftest import ProfileFactory
 
-HALF, FP8, FP4, BYTE, INT, LONG, FLOAT = (
-    *("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2", "uint8", "int32", "int64", "float32"),
+CASES: dict[str, list[dict[str, Any]]] = json.loads(
+    (Path(__file__).parents[1] / "data/flops/serving_ops.json").read_text("utf-8")
 )
-E8M0 = "float8_e8m0fnu"
+"""Calls with sizes and element types; what each costs is written as it was counted by hand."""
+HALF, FP8, BYTE, INT, FLOAT = "bfloat16", "float8_e4m3fn", "uint8", "int32", "float32"
 
 
 def cost(full_name: str, *arguments: tuple[Shape, str] | None, **more: Any) -> Cost:
     """Cost of a call; None: an argument without sizes."""
-    pairs = [argument or ((), "") for argument in arguments]
+    pairs = [(tuple(one[0]), one[1]) if one else ((), "") for one in arguments]
     parameters = tuple(more.pop("parameters", {}).items())
     call = OpCall(
         full_name.rpartition("::")[2],
@@ -45,143 +47,20 @@ QUERY, KEYS = ((4, 16, 64), HALF), ((4, 2, 64), HALF)
 STEP = StepLengths(Requests(), Requests(4, 1000, 4, 1000))
 
 
-@pytest.mark.parametrize(
-    ("name", "left", "right", "out", "flops", "num_bytes", "operand"),
-    [
-        # 32 x 4096 times 4096 x 6144.
-        (
-            "aiter::gemm_a16w16",
-            ((32, 4096), HALF),
-            ((6144, 4096), HALF),
-            None,
-            2 * 32 * 4096 * 6144,
-            2 * (32 * 4096 + 6144 * 4096 + 32 * 6144),
-            "bfloat16",
-        ),
-        # FP8: one byte an element, and a result of two.
-        (
-            "sgl_kernel::fp8_scaled_mm",
-            ((8, 128), FP8),
-            ((128, 256), FP8),
-            ((8, 256), HALF),
-            2 * 8 * 128 * 256,
-            8 * 128 + 128 * 256 + 2 * 8 * 256,
-            "float8",
-        ),
-        # MXFP4 on both sides: 64 bytes are 128 elements.
-        (
-            "aiter::gemm_a4w4",
-            ((8, 64), BYTE),
-            ((256, 64), BYTE),
-            ((8, 256), HALF),
-            2 * 8 * 128 * 256,
-            8 * 64 + 256 * 64 + 2 * 8 * 256,
-            "float4",
-        ),
-        # Packed weights beside plain activations are multiplied in the type of those.
-        (
-            "aiter::gemm_a16wfp4",
-            ((8, 128), HALF),
-            ((256, 64), BYTE),
-            ((8, 256), HALF),
-            2 * 8 * 128 * 256,
-            2 * 8 * 128 + 256 * 64 + 2 * 8 * 256,
-            "bfloat16",
-        ),
-        # MXFP8: a byte an element, and a scale of a byte for 32 of a row.
-        (
-            "sgl_kernel::mxfp8_scaled_mm",
-            ((8, 128), FP8),
-            ((128, 256), FP8),
-            ((8, 256), HALF),
-            2 * 8 * 128 * 256,
-            8 * 128 + 128 * 256 + 2 * 8 * 256,
-            "float8",
-        ),
-        # MXFP6 on both sides: 96 bytes are 128 elements.
-        (
-            "aiter::gemm_a6w6",
-            ((8, 96), BYTE),
-            ((256, 96), BYTE),
-            ((8, 256), HALF),
-            2 * 8 * 128 * 256,
-            8 * 96 + 256 * 96 + 2 * 8 * 256,
-            "float6",
-        ),
-        # Six bits beside 16.
-        (
-            "torchao::quant_llm_linear",
-            ((8, 128), HALF),
-            ((256, 96), BYTE),
-            ((8, 256), HALF),
-            2 * 8 * 128 * 256,
-            2 * 8 * 128 + 256 * 96 + 2 * 8 * 256,
-            "bfloat16",
-        ),
-        # GPTQ: eight weights in an int32, (K / 8, N).
-        (
-            "_C::gptq_gemm",
-            ((8, 128), HALF),
-            ((16, 256), INT),
-            ((8, 256), HALF),
-            2 * 8 * 128 * 256,
-            2 * 8 * 128 + 4 * 16 * 256 + 2 * 8 * 256,
-            "",
-        ),
-    ],
-)
-def test_a_product_counts_its_unpacked_weights(
-    name: str,
-    left: tuple[Shape, str],
-    right: tuple[Shape, str],
-    out: tuple[Shape, str] | None,
-    flops: int,
-    num_bytes: int,
-    operand: str,
-) -> None:
-    found = cost(name, left, right, out)
-    assert (found.flops, found.num_bytes) == (flops, num_bytes)
-    assert found.operand == operand or not operand
+@pytest.mark.parametrize("case", CASES["products"])
+def test_a_product_counts_its_unpacked_weights(case: dict[str, Any]) -> None:
+    found = cost(case["name"], *case["arguments"])
+    assert (found.flops, found.num_bytes) == (eval(case["flops"]), eval(case["bytes"]))
+    assert found.operand == case["operand"] or not case["operand"]
 
 
-@pytest.mark.parametrize(
-    ("name", "operands", "scales", "scale_bytes"),
-    [
-        # NVFP4: 128 elements in 64 bytes, a scale for 16 of them; one factor for all.
-        (
-            "_C::cutlass_scaled_fp4_mm",
-            (((8, 64), BYTE), ((256, 64), BYTE)),
-            (((8, 8), FP8), ((256, 8), FP8), ((1,), FLOAT)),
-            8 * 8 + 256 * 8 + 4,
-        ),
-        # MXFP8: a scale of one byte for 32 elements.
-        (
-            "sgl_kernel::mxfp8_scaled_mm",
-            (((8, 128), FP8), ((256, 128), FP8)),
-            (((8, 4), E8M0), ((256, 4), E8M0)),
-            8 * 4 + 256 * 4,
-        ),
-        # FP8 with a scale for each 128 x 128 of the weights and each 128 of a row.
-        (
-            "deep_gemm::fp8_gemm_nt",
-            (((8, 128), FP8), ((256, 128), FP8)),
-            (((8, 1), FLOAT), ((2, 1), FLOAT)),
-            4 * (8 + 2),
-        ),
-    ],
-)
-def test_scales_of_blocks_are_read_once(
-    name: str,
-    operands: tuple[tuple[Shape, str], ...],
-    scales: tuple[tuple[Shape, str], ...],
-    scale_bytes: int,
-) -> None:
-    left, right = operands
+@pytest.mark.parametrize("case", CASES["scales"])
+def test_scales_of_blocks_are_read_once(case: dict[str, Any]) -> None:
     out = ((8, 256), HALF)
-    plain = cost(name, out, left, right)
-    found = cost(name, out, left, right, *scales)
+    plain = cost(case["name"], out, *case["operands"])
+    found = cost(case["name"], out, *case["operands"], *case["scales"])
     assert found.flops == plain.flops == 2 * 8 * 128 * 256
-    assert found.num_bytes == (plain.num_bytes or 0) + scale_bytes
+    assert found.num_bytes == (plain.num_bytes or 0) + eval(case["scale_bytes"])
 
 
 def test_a_product_with_its_result_first_is_the_same() -> None:
@@ -242,49 +121,9 @@ def test_experts_of_unknown_sizes_say_so() -> None:
     assert (found.flops, found.reason) == (None, NO_EXPERTS)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "flops"),
-    [
-        # (T, H) to routed rows (T, k, N); then routed rows to tokens.
-        (
-            "aiter::ck_moe_stage1",
-            [((4, 32), FP8), ((8, 48, 32), FP8), ((8, 32, 24), FP8), ((4, 2, 48), HALF)],
-            2 * 8 * 32 * 48,
-        ),
-        (
-            "aiter::ck_moe_stage2",
-            [((4, 2, 24), FP8), ((8, 48, 32), FP8), ((8, 32, 24), FP8), ((4, 32), HALF)],
-            2 * 8 * 24 * 32,
-        ),
-        (
-            "sglang_profiler::invoke_fused_moe_kernel",
-            [
-                ((4, 32), HALF),
-                ((8, 48, 32), HALF),
-                ((4, 2, 48), HALF),
-                ((4, 2), FLOAT),
-                ((4, 2), INT),
-            ],
-            2 * 8 * 32 * 48,
-        ),
-        # MXFP4: 16 bytes are 32 elements; the result of a gated stage has half the columns.
-        (
-            "aiter::ck_moe_stage1",
-            [((4, 16), FP4), ((8, 48, 16), FP4), ((8, 32, 12), FP4), ((4, 2, 24), HALF)],
-            2 * 8 * 32 * 48,
-        ),
-        # Rows that are routed already.
-        (
-            "deep_gemm::m_grouped_gemm",
-            [((64, 32), FP8), ((8, 48, 32), FP8), ((64, 48), HALF)],
-            2 * 64 * 32 * 48,
-        ),
-    ],
-)
-def test_a_stage_of_experts_counts_its_own_product(
-    name: str, arguments: list[tuple[Shape, str]], flops: int
-) -> None:
-    assert cost(name, *arguments).flops == flops
+@pytest.mark.parametrize("case", CASES["stages"])
+def test_a_stage_of_experts_counts_its_own_product(case: dict[str, Any]) -> None:
+    assert cost(case["name"], *case["arguments"]).flops == eval(case["flops"])
 
 
 # --- attention
@@ -420,69 +259,10 @@ def test_a_step_of_other_tokens_is_not_that_of_the_call() -> None:
 # --- other work
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "flops", "num_bytes"),
-    [
-        (
-            "aiter::rmsnorm",
-            [((8, 64), HALF), ((8, 64), HALF), ((64,), HALF)],
-            4 * 512,
-            2 * (512 + 512 + 64),
-        ),
-        # A result that is no argument is written, too.
-        ("vllm::rocm_aiter_rms_norm", [((8, 64), HALF), ((64,), HALF)], 4 * 512, 2 * (1024 + 64)),
-        # With a residual: two tensors read, two written.
-        (
-            "_C::fused_add_rms_norm",
-            [((8, 64), HALF), ((8, 64), HALF), ((64,), HALF)],
-            5 * 512,
-            2 * (4 * 512 + 64),
-        ),
-        (
-            "_C::rms_norm_dynamic_quant",
-            [((8, 64), FP8), ((8, 64), HALF), ((64,), HALF), ((8, 1), FLOAT)],
-            6 * 512,
-            512 + 2 * (512 + 64) + 32,
-        ),
-        ("_C::silu_and_mul", [((8, 64), HALF), ((8, 128), HALF)], 21 * 512, 2 * (512 + 1024)),
-        (
-            "_C::per_token_group_fp8_quant",
-            [((8, 64), HALF), ((8, 64), FP8), ((8, 1), FLOAT)],
-            2 * 512,
-            2 * 512 + 512 + 32,
-        ),
-        (
-            "_C_cache_ops::reshape_and_cache_flash",
-            [
-                ((8, 2, 16), HALF),
-                ((8, 2, 16), HALF),
-                ((9, 4, 2, 16), FP8),
-                ((9, 4, 2, 16), FP8),
-                ((8,), LONG),
-            ],
-            0,
-            2 * 2 * 256 + 2 * 256 + 64,
-        ),
-        # Positions, queries, keys, head size, table: each pair turns by four products and two sums.
-        (
-            "sgl_kernel::rotary_embedding",
-            [((8,), LONG), ((8, 64), HALF), ((8, 16), HALF), None, ((999, 16), HALF)],
-            3 * 8 * 80,
-            2 * (2 * 8 * 80 + 8 * 16) + 64,
-        ),
-        (
-            "_moe_C::topk_softmax",
-            [((8, 2), FLOAT), ((8, 2), INT), ((8, 2), INT), ((8, 32), FLOAT)],
-            24 * 256,
-            4 * (48 + 256),
-        ),
-    ],
-)
-def test_other_work_moves_each_element_once(
-    name: str, arguments: list[tuple[Shape, str] | None], flops: int, num_bytes: int
-) -> None:
-    found = cost(name, *arguments)
-    assert (found.flops, found.num_bytes) == (flops, num_bytes)
+@pytest.mark.parametrize("case", CASES["others"])
+def test_other_work_moves_each_element_once(case: dict[str, Any]) -> None:
+    found = cost(case["name"], *case["arguments"])
+    assert (found.flops, found.num_bytes) == (eval(case["flops"]), eval(case["bytes"]))
 
 
 def test_a_fused_all_reduce_moves_its_message() -> None:

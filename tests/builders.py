@@ -6,6 +6,7 @@ columns are named as Nsight Systems 2025.3 names them; ``write`` can rename, dro
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -464,6 +465,13 @@ def analyze(trace: Trace, folder: Path, *, mode: Mode = Mode.AUTO, **request: An
     database = folder / "dlprof_dldb.sqlite"
     database.unlink(missing_ok=True)
     return analyze_file(trace.write(source), database, mode=mode, **request)
+
+
+def table(name: str) -> list[Any]:
+    """Rows of a file in ``tests/data/tables``; lines that begin with # are comments."""
+    path = Path(__file__).parent / "data" / "tables" / f"{name}.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines if not line.startswith("#")]
 
 
 def contents(value: Any) -> Any:

@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aggregator.costs.formulas.call import OpCall
 from aggregator.costs.formulas.registry import count
 from aggregator.kernels.element_types import ElementTypes, read_element_types
+from tests.builders import table
 
-ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native::"
 
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("nvjet_sm90_hsh_128x128_64x6_2x1_v_bz_NTT", ElementTypes("float16", "float16")),
-        ("nvjet_sm90_tss_128x64_64x8_1x2_h_bz_NNT", ElementTypes("bfloat16", "float32")),
-        (
-            "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize32x32x64_stage3__5x_cublas",
-            ElementTypes("tf32", "float32"),
-        ),
-        (
-            "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize128x32x8",
-            ElementTypes("float32", "float32"),
-        ),
-        (
-            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_64x3_nn>",
-            ElementTypes("bfloat16", "bfloat16"),
-        ),
-        ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn", ElementTypes("float16", "float16")),
-        ("volta_sgemm_128x64_nn", ElementTypes("float32", "float32")),
-        (
-            f"{ELEMENTWISE}CUDAFunctor_add<c10::Half>, std::array<char *, (unsigned long)3>>(int)",
-            ElementTypes("float16", "float16"),
-        ),
-        (
-            f"{ELEMENTWISE}bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::[lambda(float)]>()",
-            ElementTypes("float32", "bfloat16", is_cast=True),
-        ),
-        (
-            "void at::native::vectorized_gather_kernel<(int)16, long>(char *, char *)",
-            ElementTypes(),
-        ),
-        (
-            "void apply<TensorListScalarListMetadata<float, (int)3>, Functor<c10::BFloat16>>()",
-            ElementTypes("bfloat16", "bfloat16", lists=3),
-        ),
-        (
-            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)",
-            ElementTypes("bfloat16", "bfloat16"),
-        ),
-        ("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)", ElementTypes()),
-        ("a_kernel_of_tomorrow", ElementTypes()),
-    ],
-)
-def test_names_give_element_types(name: str, expected: ElementTypes) -> None:
-    assert read_element_types(name) == expected
+@pytest.mark.parametrize(("name", "expected"), table("element_types"))
+def test_names_give_element_types(name: str, expected: dict[str, Any]) -> None:
+    assert read_element_types(name) == ElementTypes(**expected)
 
 
 def test_what_a_name_does_not_contain_is_unknown_and_never_0() -> None:

@@ -6,52 +6,9 @@ import pytest
 
 from aggregator.costs.peaks import RATES, Chip, Peaks, peaks_of
 from aggregator.errors import UsageError
+from tests.builders import table
 
-CARDS: dict[str, tuple[tuple[int, int], int, int, float]] = {
-    # Compute capability, multiprocessors, boost clock in MHz, memory in GB/s: data sheets
-    "Tesla P100-SXM2-16GB": ((6, 0), 56, 1480, 732),
-    "Tesla V100-SXM2-32GB": ((7, 0), 80, 1530, 900),
-    "Tesla V100-PCIE-16GB": ((7, 0), 80, 1380, 900),
-    "Tesla V100S-PCIE-32GB": ((7, 0), 80, 1597, 1134),
-    "Tesla T4": ((7, 5), 40, 1590, 320),
-    "NVIDIA TITAN RTX": ((7, 5), 72, 1770, 672),
-    "NVIDIA GeForce RTX 2080 Ti": ((7, 5), 68, 1545, 616),
-    "NVIDIA GeForce RTX 2080 SUPER": ((7, 5), 48, 1815, 496),
-    "NVIDIA GeForce RTX 2070": ((7, 5), 36, 1620, 448),
-    "NVIDIA A100-SXM4-40GB": ((8, 0), 108, 1410, 1555),
-    "NVIDIA A100-SXM4-80GB": ((8, 0), 108, 1410, 2039),
-    "NVIDIA A100-PCIE-40GB": ((8, 0), 108, 1410, 1555),
-    "NVIDIA A100 80GB PCIe": ((8, 0), 108, 1410, 1935),
-    "NVIDIA A30": ((8, 0), 56, 1440, 933),
-    "NVIDIA A40": ((8, 6), 84, 1740, 696),
-    "NVIDIA A10": ((8, 6), 72, 1695, 600),
-    "NVIDIA RTX A6000": ((8, 6), 84, 1800, 768),
-    "NVIDIA RTX A5000": ((8, 6), 64, 1695, 768),
-    "NVIDIA RTX A4000": ((8, 6), 48, 1560, 448),
-    "NVIDIA GeForce RTX 3090 Ti": ((8, 6), 84, 1860, 1008),
-    "NVIDIA GeForce RTX 3090": ((8, 6), 82, 1695, 936),
-    "NVIDIA GeForce RTX 3080 Ti": ((8, 6), 80, 1665, 912),
-    "NVIDIA GeForce RTX 3080": ((8, 6), 68, 1710, 760),
-    "NVIDIA GeForce RTX 3070 Ti": ((8, 6), 48, 1770, 608),
-    "NVIDIA GeForce RTX 3070": ((8, 6), 46, 1725, 448),
-    "NVIDIA GeForce RTX 3060 Ti": ((8, 6), 38, 1665, 448),
-    "NVIDIA GeForce RTX 3060": ((8, 6), 28, 1777, 360),
-    "NVIDIA L4": ((8, 9), 58, 2040, 300),
-    "NVIDIA L40S": ((8, 9), 142, 2520, 864),
-    "NVIDIA RTX 6000 Ada Generation": ((8, 9), 142, 2505, 960),
-    "NVIDIA GeForce RTX 4090": ((8, 9), 128, 2520, 1008),
-    "NVIDIA GeForce RTX 4080 SUPER": ((8, 9), 80, 2550, 736),
-    "NVIDIA GeForce RTX 4080": ((8, 9), 76, 2505, 717),
-    "NVIDIA GeForce RTX 4070 Ti SUPER": ((8, 9), 66, 2610, 672),
-    "NVIDIA GeForce RTX 4070 Ti": ((8, 9), 60, 2610, 504),
-    "NVIDIA GeForce RTX 4070 SUPER": ((8, 9), 56, 2475, 504),
-    "NVIDIA GeForce RTX 4070": ((8, 9), 46, 2475, 504),
-    "NVIDIA GeForce RTX 5090": ((12, 0), 170, 2407, 1792),
-    "NVIDIA GeForce RTX 5080": ((12, 0), 84, 2617, 960),
-    "NVIDIA GeForce RTX 5070 Ti": ((12, 0), 70, 2452, 896),
-    "NVIDIA GeForce RTX 5070": ((12, 0), 48, 2512, 672),
-    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": ((12, 0), 188, 2617, 1792),
-}
+CARDS = table("gpu_cards")
 HOPPER = {
     # Multiprocessors, clock of vector units and of Tensor Cores in MHz: the sheets use both
     "NVIDIA H100 80GB HBM3": (132, 1980, 1830, 3352),
@@ -67,14 +24,15 @@ BLACKWELL = {
 }
 
 
-@pytest.mark.parametrize("name", CARDS)
-def test_the_table_has_what_the_architecture_gives(name: str) -> None:
-    capability, sm_count, clock, bandwidth = CARDS[name]
+@pytest.mark.parametrize(("name", "capability", "sm_count", "clock", "bandwidth"), CARDS)
+def test_the_table_has_what_the_architecture_gives(
+    name: str, capability: list[int], sm_count: int, clock: int, bandwidth: float
+) -> None:
     found = peaks_of(name)
     assert found.name == name
     # The same chip without its product's name: worked out
     family = "GeForce of tomorrow" if "GeForce" in name else "GPU of tomorrow"
-    chip = Chip(capability, sm_count, clock * 10**6, round(bandwidth * 1e9))
+    chip = Chip((capability[0], capability[1]), sm_count, clock * 10**6, round(bandwidth * 1e9))
     expected = peaks_of(family, chip=chip)
     for rate in RATES:
         ours, theirs = getattr(found, rate), getattr(expected, rate)

@@ -6,73 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Analyzed, Thread, Trace, analyze, query
+from tests.builders import Analyzed, Thread, Trace, analyze, query, table
 from tests.conftest import ProfileFactory
 
 MS = 1_000_000
 LOADER = "enumerate(DataLoader)#_{}DataLoaderIter.__next__"
-ZERO_GRAD, OPTIMIZER = "Optimizer.zero_grad#{0}.zero_grad", "Optimizer.step#{0}.step"
 
-# File -> the loop that marks its steps, and their number in each process; "": there is no loop.
-# A step of the profiler, of the optimizer and of the data loader that coincide are one loop.
-JUDGED = {
-    # One training step and a warm-up of two ranks; 12 layers.
-    "liz_ddp53.sqlite": ("", 0),
-    # One forward pass of a network under PyProf's markers.
-    "yyh_net.sqlite": ("", 0),
-    # 969 ms of FSDP: little more than one forward pass; each layer's range once or twice.
-    "ginda_h100_2gpu_1s.sqlite": ("", 0),
-    # Five forward passes of 12 layers; only the parts of attention have ranges.
-    "athrun.sqlite": ("", 0),
-    # CUDA graphs recorded as a whole, without any range.
-    "zx3.sqlite": ("", 0),
-    "negative_queue_length_values_check__rank0.json.gz": ("ProfilerStep#", 5),
-    "triton_example__triton_example.json.gz": ("", 0),
-    # One training step; the second step of the profiler is cut off and empty.
-    "amd_trace__mi250_minitoy_train_ROCm6_2_kineto.json.gz": ("", 0),
-    "mi300__resnet_act_checkpoint.json.gz": ("ProfilerStep#", 3),
-    # One step of vLLM.
-    "b200__eager_trace.json.gz": ("", 0),
-    "torch_compile_triton__trace.json.gz": ("", 0),
-    # One warm-up run and one measured run.
-    "critical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz": ("", 0),
-    "critical_path__cuda_event_sync__event_sync_trace.json.gz": ("", 0),
-    "critical_path__end_to_end__simple_add__input__trace.json.gz": ("", 0),
-    "critical_path__end_to_end__simple_add__output__overlaid_critical_path_trace.json.gz": ("", 0),
-    "critical_path__simple_add__benchmark_result_493459_1694039959_trace.json.gz": ("", 0),
-    # One decoding step, and the capture of CUDA graphs beside it.
-    "inference__sglang_decode__sglang_Qwen3-8B_decode.json.gz": ("", 0),
-    "inference__sglang_decode__capture_traces__bs_32_rank0.json.gz": ("", 0),
-    "inference__vllm_decode_full__graph_execution.json.gz": ("", 0),
-    "inference__vllm_decode_full__capture_traces__graph_capture_rank_0.1773709742341309550.pt."
-    "trace.json.gz": ("", 0),
-    "w0a.json.gz": ("ProfilerStep#", 6),
-    "w0b.json.gz": ("ProfilerStep#", 6),
-    "w4a.json.gz": ("ProfilerStep#", 6),
-    "w4b.json.gz": ("ProfilerStep#", 6),
-    # Four batches are fetched for each of the optimizer's 12 steps.
-    "trainer.sqlite": (OPTIMIZER.format("AdamW"), 12),
-    # 3 requests with 381 steps of decoding, whose graph is replayed by compiled code.
-    "static.sqlite": ("Torch-Compiled Region: 0/0", 381),
-    "gpt.sqlite": (OPTIMIZER.format("AdamW"), 30),
-    "jax.sqlite": ("jit_train_step", 60),
-    "module.sqlite": (LOADER.format("MultiProcessing"), 64),
-    "ddp.sqlite": (OPTIMIZER.format("AdamW"), 30),
-    "crash_segfault.sqlite": (ZERO_GRAD.format("SGD"), 20),
-    "crash_assert.sqlite": (ZERO_GRAD.format("SGD"), 20),
-    "children.sqlite": (ZERO_GRAD.format("SGD"), 20),
-    "torchrun1.sqlite": (ZERO_GRAD.format("SGD"), 20),
-    # The script has its own ranges "iteration 0" to "iteration 5" around the steps, and no others.
-    "simple_no_nvtx.sqlite": ("iteration #", 6),
-    # Its ranges are in other domains than the default one.
-    "nvtx_domains.sqlite": ("", 0),
-    # Nearly all GPU time is that of kernels which XLA tried before the loop.
-    "jax_cnn_bf16.sqlite": ("jit_step", 20),
-    "pytorch_bert_bf16.sqlite": (LOADER.format("MultiProcessing"), 15),
-    "pytorch_resnet50_fp32.sqlite": (LOADER.format("MultiProcessing"), 8),
-    "ddp2_resnet50_amp.sqlite": (LOADER.format("MultiProcessing"), 12),
-    "kineto_resnet50_fp16.pt.trace.json": (LOADER.format("MultiProcessing"), 6),
-}
+JUDGED = {name: (loop, steps) for name, loop, steps in table("loops_of_captures")}
+"""File -> the loop that marks its steps, and their number in each process; "": there is no loop.
+
+A step of the profiler, of the optimizer and of the data loader that coincide are one loop.
+"""
 
 
 @pytest.mark.parametrize("name", JUDGED)

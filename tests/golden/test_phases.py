@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from aggregator.dldb.rows.advice import find_facts
 from aggregator.errors import UsageError
 from aggregator.frameworks.serving import PhaseName, read_phase, read_phases
 from aggregator.metrics.phases import PhaseColumns, outermost, phases_of_iterations
-from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, query
+from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, query, table
 from tests.conftest import ProfileFactory
 
 PHASES = (
@@ -26,46 +27,13 @@ PHASES = (
 @pytest.mark.parametrize(
     ("name", "phase"),
     [
-        ("execute_context_2(700)_generation_0(0)", PhaseName("prefill", 700, 2)),
-        ("execute_context_1(128)_generation_31(31)", PhaseName("mixed", 159, 32)),
-        (
-            "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)",
-            PhaseName("decode", 32, 32),
-        ),
-        ("execute_context_0(0)_generation_0(0)", None),
-        ("step[DECODE bs=32]", PhaseName("decode", 32, 32)),
-        ("step[EXTEND bs=4 toks=512]", PhaseName("prefill", 512, 4)),
-        ("step[EXTEND bs=4]", PhaseName("prefill", -1, 4)),
-        ("step[IDLE bs=0]", None),
-        ('dlprof.phase: decode {"tokens":32}', PhaseName("decode", 32, -1)),
-        ("dlprof.phase: eval", PhaseName("eval")),
-        ('dlprof.phase: x {"tokens":-1,"sequences":true}', PhaseName("x")),
-        ("dlprof.phase: x {", None),
-        ("execute_context_0(0)_generation_4(20)", PhaseName("decode", -1, 4)),
-        ("execute_new_2_cached_0", PhaseName("prefill", -1, 2)),
-        ("execute_new_2_cached_30", PhaseName("mixed", -1, 32)),
-        ("execute_new_0_cached_30", PhaseName("decode", -1, 30)),
-        ("[Executor] _forward_step 7: 1 ctx reqs, 31 gen reqs", PhaseName("mixed", -1, 32)),
-        (
-            "[Executor] _forward_step 8: 0 ctx reqs, 0 ctx tokens, 32 gen reqs",
-            PhaseName("decode", -1, 32),
-        ),
-        ("step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 g_sq=1 g_sk=12]", PhaseName("mixed", 6, 2)),
-        ("step[DECODE bs=2 g_sqsq=2 g_sqsk=30 g_sk=30]", PhaseName("decode", 2, 2)),
-        ("step[TARGET_VERIFY bs=4]", PhaseName("decode", -1, 4)),
-        ("prefill[bs=6 tok=17408 ctx=[4096, 4096]...+4]", PhaseName("prefill", 17408, 6)),
-        ("decode[bs=117/128 tok=117 d=117]", PhaseName("decode", 117, 117)),
-        ("decode[bs=128 tok=130 p=2 d=126]", PhaseName("mixed", 130, 128)),
-        ("decode[bs=64 tok=256 d=64 spec=3]", PhaseName("decode", -1, 64)),
+        *table("phase_names"),
         (f"execute_context_0(0)_generation_{'9' * 5000}(1)", None),
         (f"step[DECODE bs={'9' * 20}]", None),
-        ("step 3", None),
-        ("execute", None),
-        ("decode", None),
     ],
 )
-def test_names_give_phases(name: str, phase: PhaseName | None) -> None:
-    assert read_phase(name) == phase
+def test_names_give_phases(name: str, phase: list[Any] | None) -> None:
+    assert read_phase(name) == (PhaseName(*phase) if phase else None)
 
 
 @pytest.mark.parametrize(

@@ -2,59 +2,18 @@ from __future__ import annotations
 
 import shlex
 import time
+from pathlib import Path
 
 import pytest
 
 from aggregator.dldb.secrets import MASK, masked_command
 
+SECRETS = Path(__file__).parents[1] / "data" / "tables" / "secret_commands.txt"
 SECRET = "hunter2"
 FURTHER = "correct-horse"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"python train.py --password {SECRET}",
-        f"python train.py --password={SECRET}",
-        f"python train.py --api-key {SECRET}",
-        f"python train.py --api_key={SECRET}",
-        f"python train.py --wandb-api-key={SECRET}",
-        f"python train.py --hf_token {SECRET}",
-        f"python train.py --token={SECRET}",
-        f"python train.py -token {SECRET}",
-        f"python train.py --client-secret {SECRET}",
-        f"python train.py --aws-secret-access-key {SECRET}",
-        f"python train.py --db.password={SECRET}",
-        f"python train.py --PASSWORD={SECRET}",
-        f"python train.py --passwd {SECRET} --pwd {SECRET}",
-        f"python train.py --credentials {SECRET}",
-        f"python train.py --auth-token {SECRET}",
-        f"env WANDB_API_KEY={SECRET} python train.py",
-        f"env TOKEN={SECRET} python train.py",
-        f"env PASSWORD={SECRET} python train.py",
-        f"env API_KEY={SECRET} python train.py",
-        f"PASSWORD={SECRET} python train.py",
-        f"bash -c 'WANDB_API_KEY={SECRET} python train.py'",
-        f"bash -c 'export HF_TOKEN={SECRET}; python train.py'",
-        f"python train.py trainer.logger.api_key={SECRET}",
-        f"python train.py +logger.token={SECRET}",
-        f"python train.py --password '{SECRET} with blanks {FURTHER}'",
-        f"python train.py --password='{SECRET} with blanks {FURTHER}'",
-        f"python train.py --url https://user:{SECRET}@host/path",
-        f"python train.py --url=postgres://user:{SECRET}@host:5432/base?x=1",
-        f"python train.py --url https://{SECRET}:x-oauth-basic@github.com/a/b",
-        f"python train.py --header 'Authorization: Bearer {SECRET}'",
-        f"bash -c 'python train.py --token {SECRET}'",
-        f"bash -c \"python train.py --password '{SECRET} {FURTHER}' --lr 1\"",
-        f"python train.py --url https://host/path?access_token={SECRET}&x=1",
-        f'python train.py --config \'{{"api_key": "{SECRET}", "lr": 0.1}}\'',
-        f"python train.py --hf_key {SECRET}",
-        f"python train.py --hf_key={SECRET}",
-        f"python train.py hf_{SECRET}{SECRET}",
-        f"python train.py --login sk-{SECRET}{SECRET}",
-        f"env GITHUB_PAT={SECRET} python train.py",
-    ],
-)
+@pytest.mark.parametrize("command", SECRETS.read_text("utf-8").splitlines())
 def test_no_secret_is_stored(command: str) -> None:
     masked = masked_command(tuple(shlex.split(command)))
     assert SECRET not in masked

@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.kernels.tensor_cores import Capability, Verdict
 from aggregator.kernels.traits import kernel_traits
+from tests.builders import table
 
 HOPPER = (9, 0)
 TURING = (7, 5)
@@ -121,67 +122,11 @@ def test_shortened_namespaces_change_no_answer() -> None:
     assert changed == []
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        # Scalar and Tensor Core members of one family.
-        ("ampere_sgemm_32x32_sliced1x4_nn", False),
-        ("ampere_bf16_s16816gemm_bf16_64x64_sliced1x2_ldg8_f2f_stages_64x5_tn", True),
-        ("volta_fp16_sgemm_fp16_128x64_nn", False),
-        ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn", True),
-        ("turing_int8_i8816cudnn_int8_256x128_ldg16_relu_medium_nt_v1", True),
-        ("void cutlass::Kernel<cutlass_80_simt_dgemm_64x64_16x4_nn_align1>(T1::Params)", False),
-        ("void cutlass::Kernel<cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1>(T1::P)", True),
-        ("void cutlass::Kernel<cutlass::gemm::kernel::Gemm<warp::MmaSimt<float>>>(T1)", False),
-        ("void cutlass::Kernel<cutlass::gemm::kernel::Gemm<warp::MmaTensorOp<float>>>(T1)", True),
-        ("fmha_cutlassF_f32_aligned_64x64_rf_sm75(Attention<float, true>::Params)", False),
-        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(Attention<float, true>::Params)", True),
-        # Helpers named after what they help.
-        ("void device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<int>>>(T1)", True),
-        ("void device_kernel<flash::FlashAttnBwdPreprocess<int>>(T1::Params)", False),
-        ("void cutlass::Kernel<cutlass::reduction::kernel::ReduceSplitK<int>>(T1)", False),
-        # A result type with blanks and brackets.
-        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 7>(int)", False),
-        # Compilers.
-        ("triton_per_fused__softmax_mm_2", False),
-        ("triton_tem_fused_native_layer_norm_addmm_transpose_3", None),
-        ("triton_tem_fused__int_mm_0", True),
-        ("_attn_fwd", None),
-        ("loop_dot_fusion_2", False),
-        # Users.
-        ("vectorAdd(const float *, const float *, float *, int)", False),
-        ("hgemm_wmma_kernel(half *)", True),
-        ("groupedGemmKernel(float *)", None),
-        ("my_kernel(float *)", None),
-        ("kernel", None),
-        ("", None),
-    ],
-)
-def test_families_that_no_test_profile_holds(name: str, expected: bool | None) -> None:
-    assert uses_tensor_cores(name, HOPPER) is expected
-
-
-@pytest.mark.parametrize(
-    ("name", "capability", "expected"),
-    [
-        ("volta_h884gemm_128x64_nn", (6, 1), False),
-        ("triton_tem_fused_mm_0", (6, 1), False),
-        ("volta_h884gemm_128x64_nn", (7, 0), True),
-        ("turing_int8_i8816gemm_int8_128x128_ldg16_nt", (7, 0), False),
-        ("turing_int8_i8816gemm_int8_128x128_ldg16_nt", (7, 2), True),
-        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", (7, 5), False),
-        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", (8, 0), True),
-        ("cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1", (7, 5), False),
-        ("sm89_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_stage3_tensor16x8x32_execute", (8, 6), False),
-        ("sm89_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_stage3_tensor16x8x32_execute", (8, 9), True),
-        ("sm90_xmma_gemm_f16f16_f16f32_f32_nn_n_warpgroupsize1x1x1_execute", (8, 9), False),
-        ("sm90_xmma_gemm_f16f16_f16f32_f32_nn_n_warpgroupsize1x1x1_execute", (10, 0), True),
-    ],
-)
-def test_operands_need_a_gpu_that_takes_them(
-    name: str, capability: Capability, expected: bool
+@pytest.mark.parametrize(("name", "capability", "expected"), table("tensor_core_families"))
+def test_families_that_no_test_profile_holds_are_known(
+    name: str, capability: list[int], expected: bool | None
 ) -> None:
-    assert uses_tensor_cores(name, capability) is expected
+    assert uses_tensor_cores(name, (capability[0], capability[1])) is expected
 
 
 def test_the_verdict_says_which_rule_decided() -> None:

@@ -22,6 +22,7 @@ from aggregator.advice.dlprof import DETECTORS
 from aggregator.texts import Text, catalog, from_json, localized, say, to_json, translate
 from aggregator.texts.recognition import recognized
 from scripts.update_texts import read_catalog, untranslated
+from tests.builders import table
 from viewer import errors as viewer_errors
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -253,38 +254,7 @@ def test_translations_in_a_file_are_not_trusted(raw: str) -> None:
     assert not isinstance(found, Text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "5 ops were eligible to use tensor cores but none are using FP16",
-        "XLA is not enabled: No XLA ops detected",
-        "Unable to split profile into training iterations: key op  not found",
-        "No DALI ops detected",
-        # From logs of DLProf that others published.
-        (
-            "Try enabling XLA. See "
-            "https://www.tensorflow.org/xla/#enable_xla_for_tensorflow_models "
-            "for information on how to enable XLA."
-        ),
-        "The following GPU device IDs are not being used: 0",
-        "Convolution operations were detected but torch.backends.cudnn.benchmark was not enabled.",
-        (
-            "Try setting torch.backends.cudnn.benchmark = True in your network. For best "
-            "performance, the input shapes should be relatively stable."
-        ),
-        "GPU Memory is underutilized: Only 7% of GPU Memory is used",
-        "Try increasing batch size by 4x to increase data throughput",
-        "The aggregated iteration range of 0 to 938 contains a lot of variation",
-        (
-            "Try limiting the iteration range to a steady range by rerunning with the --database "
-            "option and setting --iter_start=3 --iter_stop=107"
-        ),
-        (
-            '"Other" has the highest (non-GPU) usage at 67.8%. Investigate the dataloading '
-            "pipeline as this often indicates too much time is being spent here"
-        ),
-    ],
-)
+@pytest.mark.parametrize("text", table("dlprof_advice"))
 def test_advice_of_nvidias_dlprof_is_recognized_by_its_wording(text: str) -> None:
     found = recognized(text)
     assert isinstance(found, Text)

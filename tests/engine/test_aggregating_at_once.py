@@ -33,6 +33,10 @@ from tests.builders import Trace, analyze, query
 
 STEPS, LAUNCHES = 12, 6_000
 SUMMARY = "SELECT wall_time, gpu_utilization, kernels_all_gpu_time FROM view_model_summary"
+WHOLE = (
+    "SELECT count(DISTINCT s.aggr_id) FROM view_aggregations AS a"
+    " LEFT JOIN view_performance_summary AS s ON s.aggr_id = a.aggr_id GROUP BY a.aggr_id"
+)
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -83,6 +87,8 @@ def _read_on(database: str, begun: Event, stop: Event, results: Any) -> None:
         try:
             with opened(Path(database), time_limit_s=60) as profile:
                 profile.rows(SUMMARY)
+                # All of an aggregation is there, or none of it.
+                assert {count for (count,) in profile.rows(WHOLE)} == {1}
                 profile.rows("SELECT count(*), sum(duration) FROM kernels")
             reads += 1
             begun.set()

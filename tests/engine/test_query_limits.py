@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.errors import DatabaseError, DlprofError, QueryTimeoutError
-from aggregator.sources.formats import parse_version
 from aggregator.system.sql_process import pid_of
-from aggregator.system.untrusted_json import read_count
 from aggregator.tables import connection as served
 from aggregator.tables.connection import opened
 
@@ -83,12 +81,6 @@ def test_temporary_files_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyP
         connection.execute("CREATE TEMP TABLE t (x)")
         connection.execute(f"INSERT INTO t {_MANY} SELECT zeroblob(5000) FROM t")
         assert served._temporary_bytes(os.getpid()) > 1_000_000
-
-
-@pytest.mark.parametrize("text", ["\u00b2", "\u0662", "9" * 5000, "-1", "1.0", ""])
-def test_numbers_are_few_ascii_digits(text: str) -> None:
-    assert read_count(text) is None
-    parse_version(text)
 
 
 # --- SQL that SQLite cannot interrupt -------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.dldb.reader import DB_VERSION, open_database
-from aggregator.errors import DldbNotFoundError, DldbVersionError, DlprofError, NotADldbError
+from aggregator.errors import DldbNotFoundError, DldbVersionError, NotADldbError
 from aggregator.sources.formats import parse_version
 
 
@@ -102,17 +102,3 @@ def test_databases_of_other_programs_are_refused(tmp_path: Path, sample_export: 
 def test_names_with_characters_that_mean_something_in_a_uri(tmp_path: Path, name: str) -> None:
     with open_database(_foreign(tmp_path / name, "1.8.0")) as database:
         assert database.version == "1.8.0"
-
-
-def test_a_damaged_database_is_refused_in_our_own_words(sample_database: Path) -> None:
-    content = sample_database.read_bytes()
-    outcomes = set()
-    for size in range(0, len(content), max(len(content) // 60, 1)):
-        sample_database.write_bytes(content[:size])
-        try:
-            with open_database(sample_database) as database:
-                database.columns("view_op_nodes")
-            outcomes.add("opened")
-        except DlprofError as error:
-            outcomes.add(error.code)
-    assert "DATABASE_FOREIGN" in outcomes

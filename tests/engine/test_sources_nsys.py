@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from aggregator.errors import DlprofError, NoGpuActivityError, UnsupportedProfileError
+from aggregator.errors import (
+    DlprofError,
+    NoGpuActivityError,
+    ProfileNotFoundError,
+    UnsupportedProfileError,
+)
 from aggregator.profile.profile import Profile
 from aggregator.sources import open_profile
 from aggregator.system.progress import NullProgress
@@ -306,6 +311,19 @@ def test_a_file_of_nvprof_is_named(tmp_path: Path) -> None:
     path = alter(tmp_path / "old.nvvp", "CREATE TABLE StringTable (_id_ INT, value TEXT)")
     with pytest.raises(UnsupportedProfileError, match="nvprof"):
         read(path)
+
+
+def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "missing.sqlite", "does not exist"), (tmp_path, "folder")):
+        with pytest.raises(ProfileNotFoundError, match=words):
+            read(path)
+
+
+@pytest.mark.parametrize("name", ["a b.sqlite", "50%20.sqlite", "what?.sqlite", "no#1.sqlite"])
+def test_names_with_characters_of_a_uri_are_read(tmp_path: Path, name: str) -> None:
+    target = tmp_path / f"out {name}"
+    assert analyze_file(sample().write(tmp_path / name), target).path.is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, target.name])
 
 
 def test_any_other_sqlite_file_is_neither(tmp_path: Path) -> None:

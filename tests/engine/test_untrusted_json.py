@@ -10,6 +10,7 @@ import pytest
 from aggregator.advice.unaligned_shapes import is_unaligned
 from aggregator.costs.formulas.call import MAX_COUNT, OpCall, sizes_of
 from aggregator.costs.formulas.registry import count
+from aggregator.sources.formats import parse_version
 from aggregator.system.untrusted_json import (
     MAX_DEPTH,
     read_count,
@@ -161,3 +162,4 @@ def test_sizes_with_too_many_digits_are_no_sizes() -> None:
 )
 def test_only_ascii_digits_are_a_number(text: str, number: int | None) -> None:
     assert read_count(text) == number
+    parse_version(text)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import resource
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ import pytest
 
 import aggregator.sources.nsys.reader  # noqa: F401 - a user without privileges may not import it
 from aggregator.dldb.reader import open_database
-from aggregator.errors import AggregationCancelledError, DatabaseWriteError, DlprofError
+from aggregator.errors import AggregationCancelledError, DatabaseWriteError
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate, import_profile
 from aggregator.system.progress import Level, NullProgress
@@ -277,51 +275,3 @@ def test_an_aggregation_and_the_commit_of_another_do_not_block_each_other(
     assert aggregate(sample_database, REQUEST, progress).aggr_id == 2
     assert progress.writer is not None
     assert progress.writer.wait(timeout=120) == 0
-
-
-def _aggregate_all(database: str, requests: list[tuple[int, int]], results: Any) -> None:
-    for first, last in requests:
-        request = AggregationRequest(iter_start=first, iter_stop=last)
-        try:
-            found: int | str = aggregate(Path(database), request, NullProgress()).aggr_id
-        except DlprofError as error:
-            found = error.message
-        results.put((first, last, found))
-
-
-def test_two_processes_aggregate_at_once(sample_database: Path) -> None:
-    last = query(sample_database, "SELECT max(iter_value) FROM view_iterations_all")[0][0]
-    requests = [(a, b) for a in range(last + 1) for b in range(a, last + 1)]
-    spawn = multiprocessing.get_context("spawn")
-    results = spawn.Queue()
-    workers = [
-        spawn.Process(target=_aggregate_all, args=(str(sample_database), order, results))
-        for order in (requests, requests[::-1])
-    ]
-    for worker in workers:
-        worker.start()
-    found: list[tuple[int, int, int | str]] = []
-    while len(found) < 2 * len(requests):
-        found.append(results.get(timeout=180))
-        _check_whole(sample_database)
-    for worker in workers:
-        worker.join(timeout=180)
-    # Both got the same aggregation for a request, whichever process made it.
-    assert [row for row in found if isinstance(row[2], str)] == []
-    assert len(set(found)) == len(requests)
-    assert {aggr for _, _, aggr in found} == set(range(2, len(requests) + 2))
-
-
-def _check_whole(database: Path) -> None:
-    """Readers see all of an aggregation or none."""
-    try:
-        rows = query(
-            database,
-            "SELECT a.aggr_id, count(DISTINCT s.aggr_id), count(DISTINCT o.op_node_id)"
-            " FROM view_aggregations AS a"
-            " LEFT JOIN view_performance_summary AS s ON s.aggr_id = a.aggr_id"
-            " LEFT JOIN view_op_nodes AS o ON o.aggr_id = a.aggr_id GROUP BY a.aggr_id",
-        )
-    except sqlite3.OperationalError:
-        return  # a commit is going on: check again at the next call
-    assert all(summaries == 1 for _, summaries, _ in rows)

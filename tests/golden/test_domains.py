@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 
 from aggregator.dldb.reader import open_database
-from aggregator.options import AggregationRequest
-from aggregator.pipeline import aggregate
-from aggregator.system.progress import NullProgress
 from tests.conftest import ProfileFactory
 
 Profiles = Callable[[str], Path]
@@ -56,17 +53,6 @@ COVERED = """
 """
 
 
-def test_a_domain_holds_what_its_ranges_cover_on_their_thread(
-    domains: Path, export: sqlite3.Connection
-) -> None:
-    query = "SELECT domain_name, count(*) FROM view_iteration_kernels GROUP BY 1 ORDER BY 1"
-    counts = dict(rows(domains, query))
-    same_thread = COVERED.format(same="AND n.globalTid = r.globalTid")
-    assert counts["Gradient"] == export.execute(same_thread, ("backward",)).fetchone()[0] == 15
-    assert counts["Forward"] == export.execute(same_thread, ("forward",)).fetchone()[0]
-    assert counts["default-domain"] == 525
-
-
 def test_work_of_other_threads_counts_by_time(domains: Path, export: sqlite3.Connection) -> None:
     query = (
         "SELECT kernel_calls_by_thread, kernel_calls_by_time FROM view_domain_ops"
@@ -74,24 +60,6 @@ def test_work_of_other_threads_counts_by_time(domains: Path, export: sqlite3.Con
     )
     by_time = export.execute(COVERED.format(same=""), ("backward",)).fetchone()[0]
     assert rows(domains, query) == [(15, by_time)] == [(15, 330)]
-
-
-def test_nested_ranges_of_a_domain_count_once(domains: Path) -> None:
-    query = "SELECT op_node_name, kernel_calls FROM view_op_nodes WHERE domain_name = 'Loop'"
-    assert dict(rows(domains, query)) == {"/step": 195, "/step/optimizer": 15}
-
-
-def test_a_range_of_a_domain_can_be_the_key_node(domains: Path, tmp_path: Path) -> None:
-    database = tmp_path / "copy.sqlite"
-    database.write_bytes(domains.read_bytes())
-    result = aggregate(database, AggregationRequest(key_node="step"), NullProgress())
-    query = f"SELECT count(*) FROM view_iterations_all WHERE aggr_id = {result.aggr_id}"
-    assert rows(database, query) == [(16,)]
-    query = (
-        "SELECT domain_name, sum(total_kernel_count) FROM view_iterations_profiled"
-        f" WHERE aggr_id = {result.aggr_id} GROUP BY 1"
-    )
-    assert dict(rows(database, query))["Gradient"] == 15
 
 
 def test_categories_payloads_marks_and_thread_names_are_kept(domains: Path) -> None:

@@ -241,11 +241,3 @@ def test_ranges_of_the_capture_cover_what_nsys_says(
         for name in set(op.strip("/").split("/")):
             found[f"{domain}:{name}"] += count
     assert found == expected
-
-
-def test_the_backward_pass_counts_by_time(imported: Callable[[str], Path]) -> None:
-    sql = (
-        "SELECT kernel_calls_by_thread, kernel_calls_by_time FROM view_domain_ops"
-        " WHERE domain_name = 'Gradient'"
-    )
-    assert query(imported("nvtx_domains"), sql) == [(15, 330)]

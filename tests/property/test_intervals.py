@@ -36,25 +36,6 @@ def test_flatten_is_the_union(intervals: list[tuple[int, int]]) -> None:
     assert bool((flat.end_ns[:-1] < flat.start_ns[1:]).all())
 
 
-@given(INTERVALS)
-def test_union_is_at_most_the_sum_and_fills_the_span_with_the_gaps(
-    intervals: list[tuple[int, int]],
-) -> None:
-    flat = flatten(*_columns(intervals))
-    assert flat.covered_ns() <= sum(max(end - start, 0) for start, end in intervals)
-    gaps = int((flat.start_ns[1:] - flat.end_ns[:-1]).sum())
-    span = int(flat.end_ns[-1] - flat.start_ns[0]) if len(flat.start_ns) else 0
-    assert flat.covered_ns() + gaps == span
-
-
-@given(INTERVALS)
-def test_flattening_twice_changes_nothing(intervals: list[tuple[int, int]]) -> None:
-    once = flatten(*_columns(intervals))
-    twice = flatten(once.start_ns, once.end_ns)
-    assert once.start_ns.tolist() == twice.start_ns.tolist()
-    assert once.end_ns.tolist() == twice.end_ns.tolist()
-
-
 @given(st.lists(INTERVALS, min_size=1, max_size=4))
 def test_union_covers_the_points_of_several_sets(parts: list[list[tuple[int, int]]]) -> None:
     together = union_of(*(flatten(*_columns(part)) for part in parts))

@@ -101,7 +101,7 @@ def _read_on(database: str, begun: Event, stop: Event, results: Any) -> None:
 
 
 def test_two_processes_aggregate_while_others_read(database: Path) -> None:
-    requests = [(first, first + 3) for first in range(1, 7)]
+    requests = [(first, first + 3) for first in range(1, 5)]
     results, reads, stop = SPAWN.Queue(), SPAWN.Queue(), SPAWN.Event()
     begun = [SPAWN.Event(), SPAWN.Event()]
     readers = [

@@ -23,7 +23,7 @@ def read(path: Path) -> Profile:
     return profile
 
 
-@pytest.mark.parametrize("order", [REVERSED, 1, 2])
+@pytest.mark.parametrize("order", [REVERSED, 1])
 @pytest.mark.parametrize(
     "name",
     ["tied", "nvtx_domains", "simple_no_nvtx", "liz_ddp53", "yyh_net", "zx3", "crash_segfault"],
@@ -37,7 +37,7 @@ def test_an_export_is_read_the_same_in_any_order(
     assert [key for key in one if one[key] != other[key]] == []
 
 
-@pytest.mark.parametrize("order", [REVERSED, 1, 2])
+@pytest.mark.parametrize("order", [REVERSED, 1])
 @pytest.mark.parametrize("name", ["tied", "b200__eager_trace", ALEXNET])
 def test_a_trace_is_read_the_same_in_any_order(
     profile: ProfileFactory, tmp_path: Path, name: str, order: int

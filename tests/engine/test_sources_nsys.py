@@ -252,10 +252,10 @@ def test_ranges_that_are_no_utf8_keep_their_work(tmp_path: Path) -> None:
     assert found.query("SELECT sum(kernel_calls) FROM view_op_nodes") == [(1,)]
 
 
-def test_names_of_a_megabyte_are_cut(tmp_path: Path) -> None:
+def test_huge_names_are_cut(tmp_path: Path) -> None:
     trace = Trace()
     thread = trace.thread()
-    huge = "x" * (1 << 20)
+    huge = "x" * (1 << 17)
     for step in range(3):
         thread.range(huge, 1000 * step, 1000 * step + 900)
         thread.op("conv2d", 1000 * step + 100, 1000 * step + 200, seq=step)
@@ -265,7 +265,7 @@ def test_names_of_a_megabyte_are_cut(tmp_path: Path) -> None:
     assert names == {f"/{'x' * 1000}.../conv2d"}
     # Kernels keep theirs: it is stored once.
     assert found.query("SELECT DISTINCT length(kernel_name) FROM view_kernel_launches") == [
-        (1 << 20,)
+        (1 << 17,)
     ]
 
 
@@ -362,7 +362,7 @@ def full_sample() -> Trace:
     return trace
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.filterwarnings("error")
 def test_whatever_stands_in_a_cell_is_no_crash(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -2,8 +2,8 @@
 
 Ranks that are late on purpose, and ranks that are not; names, steps and windows of each rank; a
 rank whose launches take longer, compared. Predictions for several ranks are bases of the exam
-(``python -m tests.gpu.exam``), overhead is measured by ``benchmarks.overhead``, a running job and
-trials under torchrun by ``tests.gpu.standby`` and ``tests.gpu.trial``.
+(``python -m tests.gpu.exam``), overhead is measured by ``benchmarks.overhead``, and a running job
+by ``tests.gpu.standby``.
 """
 
 from __future__ import annotations

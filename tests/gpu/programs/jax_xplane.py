@@ -4,7 +4,6 @@
     python jax_xplane.py FOLDER
     dlprof --collector=cupti --mode=jax --nsys_profile_range=true python jax_xplane.py
     nsys profile -t cuda,nvtx -c cudaProfilerApi --export=sqlite -o other python jax_xplane.py
-    python -m tests.gpu.compare_xplane nsys_profile.sqlite FOLDER
 
 CUPTI serves one of them at a time. Without the flag, XLA makes a CUDA graph of each step. Without a
 folder, the calls of CUDA's profiler say when the steps begin and end.

@@ -30,8 +30,8 @@ KERNELS: list[dict[str, Any]] = json.loads(
 """The kernels of the run.
 
 ``published`` is PyProf's row (kernel, module, op, direction, time, TC, operations, bytes),
-``marks`` are its markers around the launch, ``nodes`` those of PyTorch, outermost first, ``size`` is block and
-grid as printed, ``changed`` has the cells that differ here, each with the reason.
+``marks`` are its markers around the launch, ``nodes`` those of PyTorch, outermost first, ``size``
+is block and grid as printed, ``changed`` has the cells that differ here, each with the reason.
 """
 REASONS = {
     *("printed as a whole number", "one operation per element", "all three terms in bytes"),

@@ -32,6 +32,7 @@ import type { Query } from "./state/query";
 import { type Scope, ScopeContext, useScopeResult } from "./state/scope";
 import { readStored, writeStored } from "./state/storage";
 import { toggleTheme } from "./state/theme";
+import { Button } from "./ui/Button";
 import { ErrorPage } from "./ui/ErrorPage";
 import { Icon } from "./ui/icons";
 import { Empty, Skeleton } from "./ui/states";
@@ -274,8 +275,7 @@ function Frame({ query, scope, view }: FrameProps): JSX.Element {
         />
         <ViewTabs view={view.id} />
         {isSheetOpen && (
-          <button
-            type="button"
+          <Button
             class="sheet-backdrop"
             aria-label={t("Close the navigation")}
             onClick={() => setSheetOpen(false)}

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { t } from "../i18n";
 import { saveBlob } from "../lib/saveBlob";
 import { useScope } from "../state/scope";
+import { Button } from "../ui/Button";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/Popover";
 import { pictureFile, pictureOf } from "./picture";
@@ -50,14 +51,13 @@ export function ChartMenu({ figure }: { figure: string }): JSX.Element {
     >
       <div class="menu-list">
         {FORMATS.map(({ format, label }) => (
-          <button
+          <Button
             key={format}
-            type="button"
             class="menu-item"
             onClick={(event) => void save(event.currentTarget, format)}
           >
             {label}
-          </button>
+          </Button>
         ))}
         <p class="menu-note" role="status">
           {message}

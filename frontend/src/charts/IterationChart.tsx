@@ -9,6 +9,7 @@ import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
+import { Button } from "../ui/Button";
 import { Empty, ErrorNote, Skeleton } from "../ui/states";
 import { useDimmed } from "../ui/useDimmed";
 import { IterationCard } from "./IterationCard";
@@ -415,15 +416,14 @@ function ChartLegend({
     <ul class="chart-legend">
       {parts.map((part) => (
         <li key={part}>
-          <button
-            type="button"
+          <Button
             class={hidden.has(part) ? "is-off" : ""}
             aria-pressed={!hidden.has(part)}
             onClick={() => toggle(part)}
           >
             <span class={`swatch part-${part}`} />
             {LABELS[part] ?? part}
-          </button>
+          </Button>
         </li>
       ))}
       {presentPhases(figure).map((phase, index) => (

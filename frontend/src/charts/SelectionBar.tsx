@@ -5,7 +5,7 @@ import { isReport } from "../api/source";
 import { t } from "../i18n";
 import { useScope } from "../state/scope";
 import { AggregateButton } from "../ui/AggregateButton";
-import { IconButton } from "../ui/IconButton";
+import { Button, IconButton } from "../ui/Button";
 import type { IndexRange } from "./iterationFigure";
 
 export interface SelectionBarProps {
@@ -35,11 +35,7 @@ export function SelectionBar({ range, onClear, onZoom }: SelectionBarProps): JSX
             : t("Aggregate iterations {first}–{last}", { first, last })}
         </AggregateButton>
       )}
-      {onZoom !== undefined && (
-        <button type="button" class="button" onClick={() => onZoom(range)}>
-          {t("Zoom in")}
-        </button>
-      )}
+      {onZoom !== undefined && <Button onClick={() => onZoom(range)}>{t("Zoom in")}</Button>}
       <IconButton icon="close" label={t("Clear the selection")} onClick={onClear} />
     </div>
   );

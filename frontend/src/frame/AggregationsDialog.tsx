@@ -11,6 +11,7 @@ import { currentQuery, hrefWith, navigate } from "../state/location";
 import { patchForView, type QueryPatch } from "../state/query";
 import { chooseAggregation, useScope } from "../state/scope";
 import { useDebounced } from "../table/useDebounced";
+import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { Icon } from "../ui/icons";
 import { Name } from "../ui/Name";
@@ -81,9 +82,9 @@ export function AggregationsDialog(props: AggregationsDialogProps): JSX.Element 
           ))}
         </ul>
         {profile.can_reaggregate && (
-          <button type="button" class="button" onClick={props.onKeyNode}>
+          <Button onClick={props.onKeyNode}>
             <Icon name="key" /> {t("Select key node")}
-          </button>
+          </Button>
         )}
         <p role="status">
           {deleted !== null && (
@@ -91,9 +92,9 @@ export function AggregationsDialog(props: AggregationsDialogProps): JSX.Element 
               {t("Aggregation #{id} was deleted; the events of the profile were kept.", {
                 id: deleted.id,
               })}{" "}
-              <button type="button" class="link-button" onClick={() => restore(deleted)}>
+              <Button class="link-button" onClick={() => restore(deleted)}>
                 {t("Aggregate it again")}
-              </button>
+              </Button>
             </>
           )}
         </p>
@@ -166,26 +167,22 @@ function Row(props: RowProps): JSX.Element {
       </a>
       {canChange && (
         <>
-          <button
-            type="button"
-            class="button"
+          <Button
             aria-pressed={isDefault}
             aria-label={defaultLabel}
             title={defaultLabel}
             onClick={() => onChange({ is_default: !isDefault })}
           >
             {isDefault && <Icon name="check" size={12} />} {t("Default")}
-          </button>
-          <button
-            type="button"
-            class="button"
+          </Button>
+          <Button
             aria-label={t("Delete aggregation #{id}", { id })}
             disabled={isLast}
             title={isLast ? t("The last aggregation of a profile cannot be deleted.") : undefined}
             onClick={onDelete}
           >
             {t("Delete")}
-          </button>
+          </Button>
         </>
       )}
     </li>

@@ -9,7 +9,7 @@ import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
-import { Icon } from "../ui/icons";
+import { Button, IconButton } from "../ui/Button";
 import { Name } from "../ui/Name";
 import { ErrorNote } from "../ui/states";
 
@@ -68,14 +68,7 @@ function Frame(props: {
       <header>
         <h2 aria-live="polite">{props.title}</h2>
         {props.onClose !== undefined && (
-          <button
-            type="button"
-            class="icon-button"
-            aria-label={t("Dismiss")}
-            onClick={props.onClose}
-          >
-            <Icon name="close" />
-          </button>
+          <IconButton icon="close" label={t("Dismiss")} onClick={props.onClose} />
         )}
       </header>
       {props.children}
@@ -100,9 +93,7 @@ function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
       <p class="job-facts">{facts.join(" · ")}</p>
       {jobs.error !== null && <p class="job-trouble">{jobs.error.message}</p>}
       <div class="job-actions">
-        <button type="button" class="button" onClick={jobs.cancel}>
-          {t("Cancel")}
-        </button>
+        <Button onClick={jobs.cancel}>{t("Cancel")}</Button>
       </div>
     </Frame>
   );
@@ -154,8 +145,7 @@ function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
       </p>
       <RequestText job={job} />
       <div class="job-actions">
-        <button
-          type="button"
+        <Button
           class="button button-primary"
           onClick={() => {
             show(job);
@@ -163,7 +153,7 @@ function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
           }}
         >
           {t("Show it")}
-        </button>
+        </Button>
       </div>
     </Frame>
   );
@@ -188,9 +178,7 @@ function Ended({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
       )}
       {jobs.error !== null && <ErrorNote error={jobs.error} />}
       <div class="job-actions">
-        <button type="button" class="button" onClick={jobs.retry}>
-          {t("Try again")}
-        </button>
+        <Button onClick={jobs.retry}>{t("Try again")}</Button>
       </div>
     </Frame>
   );

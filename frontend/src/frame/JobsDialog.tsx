@@ -10,6 +10,7 @@ import { rangeText } from "../lib/iterationRange";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive } from "../state/jobs";
 import { newestOnly } from "../state/newest";
+import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { Name } from "../ui/Name";
 import { ErrorNote } from "../ui/states";
@@ -104,9 +105,9 @@ function Pages(props: {
   const { page, pages, count, go } = props;
   return (
     <div class="jobs-pages">
-      <button type="button" class="button" disabled={page <= 1} onClick={() => go(page - 1)}>
+      <Button disabled={page <= 1} onClick={() => go(page - 1)}>
         {t("Newer")}
-      </button>
+      </Button>
       <span>
         {t("Page {page} of {pages}, {count} jobs", {
           page: formatInt(page),
@@ -114,9 +115,9 @@ function Pages(props: {
           count: formatInt(count),
         })}
       </span>
-      <button type="button" class="button" disabled={page >= pages} onClick={() => go(page + 1)}>
+      <Button disabled={page >= pages} onClick={() => go(page + 1)}>
         {t("Older")}
-      </button>
+      </Button>
     </div>
   );
 }
@@ -140,20 +141,11 @@ function JobRow(props: { job: Job; onAct: (verb: "cancel" | "retry") => void }):
         )}
       </div>
       {isActive(job) && (
-        <button
-          type="button"
-          class="button"
-          disabled={job.is_cancel_requested}
-          onClick={() => onAct("cancel")}
-        >
+        <Button disabled={job.is_cancel_requested} onClick={() => onAct("cancel")}>
           {t("Cancel")}
-        </button>
+        </Button>
       )}
-      {canRetry && (
-        <button type="button" class="button" onClick={() => onAct("retry")}>
-          {t("Try again")}
-        </button>
-      )}
+      {canRetry && <Button onClick={() => onAct("retry")}>{t("Try again")}</Button>}
     </li>
   );
 }

@@ -8,7 +8,7 @@ import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { hrefWith, isPlainClick, navigate, patchToView } from "../state/location";
 import { useScope } from "../state/scope";
-import { IconButton } from "../ui/IconButton";
+import { IconButton } from "../ui/Button";
 import { Icon } from "../ui/icons";
 import { type Destination, isWithin, navigationOf } from "../views/registry";
 
@@ -49,7 +49,7 @@ export function NavPane(props: NavPaneProps): JSX.Element {
           label={foldLabel}
           title={`${foldLabel} ([)`}
           class="only-wide"
-          isExpanded={!isFolded}
+          aria-expanded={!isFolded}
           onClick={onFold}
         />
       </div>

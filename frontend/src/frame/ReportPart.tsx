@@ -8,7 +8,7 @@ import { t } from "../i18n";
 import { saveBlob } from "../lib/saveBlob";
 import { formatFixed } from "../lib/units";
 import { scopedUrl, useScope } from "../state/scope";
-import { IconButton } from "../ui/IconButton";
+import { Button, IconButton } from "../ui/Button";
 import { ErrorNote } from "../ui/states";
 
 export function ReportPart(): JSX.Element {
@@ -75,9 +75,7 @@ function Progress(props: { download: Download; onCancel: () => void }): JSX.Elem
         aria-label={t("Progress")}
         {...(received > 0 && size !== null ? { max: size, value: received } : {})}
       />
-      <button type="button" class="button" onClick={props.onCancel}>
-        {t("Cancel")}
-      </button>
+      <Button onClick={props.onCancel}>{t("Cancel")}</Button>
     </>
   );
 }

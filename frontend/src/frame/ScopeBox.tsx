@@ -7,7 +7,7 @@ import { aggregationLabel, aggregationTitle } from "../lib/aggregations";
 import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
-import { IconButton } from "../ui/IconButton";
+import { Button, IconButton } from "../ui/Button";
 import { Icon } from "../ui/icons";
 import { LimitsChip } from "../ui/Limits";
 
@@ -54,15 +54,13 @@ function Reaggregation({ view, onAggregations }: ScopeBoxProps): JSX.Element {
   return (
     <>
       {view !== "iterations" && (
-        <button
-          type="button"
-          class="button"
+        <Button
           disabled={!profile.can_reaggregate}
           title={profile.cannot_reaggregate_reason || t("Aggregate other iterations")}
           onClick={() => navigate(patchForView(currentQuery(), "iterations"))}
         >
           {t("Reaggregate")}
-        </button>
+        </Button>
       )}
       <IconButton
         icon="more"

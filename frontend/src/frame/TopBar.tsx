@@ -8,7 +8,7 @@ import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/locatio
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { toggleTheme, useTheme } from "../state/theme";
-import { IconButton } from "../ui/IconButton";
+import { Button, IconButton } from "../ui/Button";
 import { Icon } from "../ui/icons";
 import { useCopy } from "../ui/states";
 import { ReportPart } from "./ReportPart";
@@ -212,8 +212,7 @@ export function ProfilesButton({ onClick }: { onClick: () => void }): JSX.Elemen
 /** Opens the search everywhere. */
 function SearchButton({ onClick }: { onClick: () => void }): JSX.Element {
   return (
-    <button
-      type="button"
+    <Button
       class="topbar-search"
       title={t("Search everywhere (Ctrl K)")}
       aria-label={t("Search everywhere")}
@@ -223,6 +222,6 @@ function SearchButton({ onClick }: { onClick: () => void }): JSX.Element {
       <Icon name="search" size={14} />
       <span>{t("Search")}</span>
       <kbd data-keys="⌃K" />
-    </button>
+    </Button>
   );
 }

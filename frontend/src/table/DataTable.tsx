@@ -8,6 +8,7 @@ import { type Resource, useResource } from "../api/useResource";
 import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
 import { scopedUrl, useScope } from "../state/scope";
+import { Button } from "../ui/Button";
 import { Empty, ErrorNote } from "../ui/states";
 import { useDimmed } from "../ui/useDimmed";
 import {
@@ -186,9 +187,9 @@ function EmptyColumns<Row>({ columns }: { columns: ColumnChoice<Row> }): JSX.Ele
       {t("Columns without a value are hidden: {names}.", {
         names: empty.map((column) => column.title).join(", "),
       })}{" "}
-      <button type="button" class="link-button" onClick={showEmpty}>
+      <Button class="link-button" onClick={showEmpty}>
         {t("Show them")}
-      </button>
+      </Button>
     </p>
   );
 }
@@ -229,13 +230,9 @@ function NoRows<Row>(props: {
   return (
     <div class="table-message">
       <Empty title={t("No {thing} fits the filters", { thing: spec.noun[0] })}>
-        <button
-          type="button"
-          class="button"
-          onClick={() => control.change(withoutFilters(control.state))}
-        >
+        <Button onClick={() => control.change(withoutFilters(control.state))}>
           {t("Clear the filters")}
-        </button>
+        </Button>
       </Empty>
     </div>
   );
@@ -250,9 +247,5 @@ function ResetButton<Row>({
 }): JSX.Element {
   const reset = () =>
     control.change({ ...withoutFilters(control.state), sort: spec.defaults.sort });
-  return (
-    <button type="button" class="button" onClick={reset}>
-      {t("Reset filters and order")}
-    </button>
-  );
+  return <Button onClick={reset}>{t("Reset filters and order")}</Button>;
 }

@@ -3,7 +3,8 @@
 import type { JSX } from "preact";
 import { t } from "../i18n";
 import { formatInt } from "../lib/units";
-import { Icon, type IconName } from "../ui/icons";
+import { IconButton } from "../ui/Button";
+import type { IconName } from "../ui/icons";
 import { PAGE_SIZES, pageCount } from "./model";
 import type { TableControl } from "./useTableState";
 
@@ -96,15 +97,11 @@ function PageButton(props: {
 }): JSX.Element {
   const isOff = props.to < 1 || props.to > props.last || props.to === props.control.state.page;
   return (
-    <button
-      type="button"
-      class="icon-button"
-      aria-label={props.label}
-      title={props.label}
+    <IconButton
+      icon={props.icon}
+      label={props.label}
       disabled={isOff}
       onClick={() => props.go(props.to)}
-    >
-      <Icon name={props.icon} />
-    </button>
+    />
   );
 }

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { t } from "../i18n";
+import { Button } from "../ui/Button";
 import { FilterCell } from "./FilterCell";
 import { type ColumnModel, nextSort, sortDirection } from "./model";
 import { ResizeHandle } from "./ResizeHandle";
@@ -139,8 +140,7 @@ function HeaderCell<Row>({
   }
   return (
     <th scope="col" class={align} aria-sort={direction ?? "none"}>
-      <button
-        type="button"
+      <Button
         class={`th-button ${direction === null ? "" : "is-sorted"}`}
         title={column.hint}
         aria-keyshortcuts="Alt+ArrowLeft Alt+ArrowRight"
@@ -156,7 +156,7 @@ function HeaderCell<Row>({
         <span class="th-arrow" aria-hidden="true">
           {direction === "ascending" ? "↑" : "↓"}
         </span>
-      </button>
+      </Button>
       {handle}
     </th>
   );

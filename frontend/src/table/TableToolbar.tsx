@@ -9,6 +9,7 @@ import { tsvLine } from "../lib/text";
 import { countOf, formatInt, UNKNOWN } from "../lib/units";
 import { openDocs } from "../state/docs";
 import { useScope } from "../state/scope";
+import { Button, IconButton } from "../ui/Button";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/Popover";
 import { ScaleSwitch } from "../ui/ScaleSwitch";
@@ -57,15 +58,10 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
         <AboutButton />
         {props.columns.shown.some((column) => column.isSum === true) && <ScaleSwitch />}
         <SearchBox control={control} noun={spec.noun[1]} />
-        <button
-          type="button"
-          class="button"
-          aria-pressed={props.areFiltersOpen}
-          onClick={props.onToggleFilters}
-        >
+        <Button aria-pressed={props.areFiltersOpen} onClick={props.onToggleFilters}>
           <Icon name="filter" />
           {t("Filters")}
-        </button>
+        </Button>
         <ColumnMenu spec={spec} columns={props.columns} />
         {props.exportUrl !== null && (
           <ExportMenu
@@ -86,15 +82,13 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
 /** Opens the documentation of the view, which explains the columns. */
 export function AboutButton(): JSX.Element {
   return (
-    <button
-      type="button"
-      class="icon-button table-about"
-      aria-label={t("What the columns mean")}
-      title={t("What the columns mean")}
+    <IconButton
+      icon="info"
+      label={t("What the columns mean")}
+      size={14}
+      class="table-about"
       onClick={openDocs}
-    >
-      <Icon name="info" size={14} />
-    </button>
+    />
   );
 }
 
@@ -160,9 +154,9 @@ function Chips<Row>({
         </li>
       ))}
       <li>
-        <button type="button" class="link-button" onClick={() => change(withoutFilters(state))}>
+        <Button class="link-button" onClick={() => change(withoutFilters(state))}>
           {t("Clear all")}
-        </button>
+        </Button>
       </li>
     </ul>
   );
@@ -189,9 +183,9 @@ export function ColumnMenu<Row>({
             {column.title}
           </label>
         ))}
-        <button type="button" class="link-button" onClick={columns.reset}>
+        <Button class="link-button" onClick={columns.reset}>
           {t("Reset")}
-        </button>
+        </Button>
       </fieldset>
     </MenuButton>
   );
@@ -269,15 +263,14 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
         {EXPORTS.map(({ format, label, isInReport }) =>
           isReport() ? (
             isInReport && (
-              <button
+              <Button
                 key={format}
-                type="button"
                 class="menu-item"
                 data-closes
                 onClick={() => void saveExport(exportUrl(format))}
               >
                 {label}
-              </button>
+              </Button>
             )
           ) : (
             <a
@@ -293,12 +286,12 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
             </a>
           ),
         )}
-        <button type="button" class="menu-item" onClick={() => void copy()}>
+        <Button class="menu-item" onClick={() => void copy()}>
           {t("Copy to the clipboard")}
-        </button>
-        <button type="button" class="menu-item" onClick={() => void print()}>
+        </Button>
+        <Button class="menu-item" onClick={() => void print()}>
           {t("Print")}
-        </button>
+        </Button>
         <p class="menu-note">
           {t("Copy and print: the first {limit} rows, with the visible columns", {
             limit: formatInt(FETCH_LIMIT),

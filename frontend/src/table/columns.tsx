@@ -14,6 +14,7 @@ import {
   NS_PER_UNIT,
   type TimeUnit,
 } from "../lib/units";
+import { Button } from "../ui/Button";
 import { Flag, Name } from "../ui/Name";
 import { Unknown } from "../ui/states";
 import type { CellContext, Column } from "./spec";
@@ -261,8 +262,7 @@ function ProgramLine({ row, context }: { row: CalledFrom; context: CellContext }
       <span class="folded-text" title={line}>
         {line}
       </span>
-      <button
-        type="button"
+      <Button
         class="link-button"
         tabIndex={-1}
         aria-expanded={isUnfolded}
@@ -272,7 +272,7 @@ function ProgramLine({ row, context }: { row: CalledFrom; context: CellContext }
         }}
       >
         {isUnfolded ? t("See less") : t("See more")}
-      </button>
+      </Button>
     </span>
   );
 }

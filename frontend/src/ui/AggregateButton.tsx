@@ -6,6 +6,7 @@ import { type ApiError, toApiError } from "../api/client";
 import { useJobControl } from "../state/jobContext";
 import { isActive, type JobControl } from "../state/jobs";
 import { useScope } from "../state/scope";
+import { Button } from "./Button";
 import { ErrorNote } from "./states";
 
 export interface AggregateButtonProps {
@@ -33,15 +34,14 @@ export function AggregateButton(props: AggregateButtonProps): JSX.Element {
   };
   return (
     <>
-      <button
-        type="button"
+      <Button
         class={props.isPrimary ? "button button-primary" : "button"}
         disabled={!profile.can_reaggregate || isBusy || props.disabledReason !== undefined}
         title={props.disabledReason}
         onClick={start}
       >
         {props.children}
-      </button>
+      </Button>
       {error !== null && <ErrorNote error={error} />}
     </>
   );

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { t } from "../i18n";
-import { Icon } from "./icons";
+import { IconButton } from "./Button";
 import { useCopy } from "./states";
 
 export function CopyCommand({ command }: { command: string }): JSX.Element {
@@ -10,9 +10,12 @@ export function CopyCommand({ command }: { command: string }): JSX.Element {
   return (
     <span class="copy-command">
       <code>{command}</code>
-      <button type="button" class="icon-button" aria-label={t("Copy the command")} onClick={copy}>
-        <Icon name={isCopied ? "check" : "copy"} size={14} />
-      </button>
+      <IconButton
+        icon={isCopied ? "check" : "copy"}
+        label={t("Copy the command")}
+        size={14}
+        onClick={copy}
+      />
     </span>
   );
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId } from "preact/hooks";
 import { t } from "../i18n";
 import { isTyping } from "../state/keyboard";
-import { Icon } from "./icons";
+import { IconButton } from "./Button";
 
 export interface DetailsPaneProps {
   readonly title: string;
@@ -28,9 +28,7 @@ export function DetailsPane({ title, onClose, children }: DetailsPaneProps): JSX
     <aside class="details" aria-labelledby={titleId}>
       <header class="details-head">
         <h2 id={titleId}>{title}</h2>
-        <button type="button" class="icon-button" aria-label={t("Close details")} onClick={onClose}>
-          <Icon name="close" />
-        </button>
+        <IconButton icon="close" label={t("Close details")} onClick={onClose} />
       </header>
       <div class="details-body">{children}</div>
     </aside>

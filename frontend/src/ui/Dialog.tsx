@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
-import { Icon } from "./icons";
+import { IconButton } from "./Button";
 
 export interface DialogProps {
   readonly title: string;
@@ -51,9 +51,7 @@ export function Dialog({
       <div class="dialog-frame">
         <header class="dialog-head">
           <h2 id={titleId}>{title}</h2>
-          <button type="button" class="icon-button" aria-label={t("Close")} onClick={onClose}>
-            <Icon name="close" />
-          </button>
+          <IconButton icon="close" label={t("Close")} onClick={onClose} />
         </header>
         {isText === true ? (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by key

@@ -5,6 +5,7 @@ import type { ApiError } from "../api/client";
 import type { ProfileItem } from "../api/types";
 import { t } from "../i18n";
 import { startOver } from "../state/location";
+import { Button } from "./Button";
 import { CopyButton, errorDetails } from "./states";
 
 const TITLES: Readonly<Record<string, string>> = {
@@ -60,13 +61,11 @@ export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Ele
       </p>
       <div class="error-actions">
         {onRetry !== undefined && (
-          <button type="button" class="button button-primary" onClick={onRetry}>
+          <Button class="button button-primary" onClick={onRetry}>
             {t("Try again")}
-          </button>
+          </Button>
         )}
-        <button type="button" class="button" onClick={startOver}>
-          {t("Open the dashboard")}
-        </button>
+        <Button onClick={startOver}>{t("Open the dashboard")}</Button>
         <CopyButton label={t("Copy details")} text={() => errorDetails(error)} />
       </div>
       {profiles !== undefined && profiles.length > 0 && <OtherProfiles profiles={profiles} />}

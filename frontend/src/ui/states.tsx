@@ -7,6 +7,7 @@ import type { Resource } from "../api/useResource";
 import { t } from "../i18n";
 import { copyText } from "../lib/clipboard";
 import { UNKNOWN } from "../lib/units";
+import { Button } from "./Button";
 import { Icon } from "./icons";
 import { useDimmed } from "./useDimmed";
 
@@ -94,10 +95,10 @@ export function useCopy(text: () => string): [isCopied: boolean, copy: () => voi
 export function CopyButton({ text, label }: { text: () => string; label: string }): JSX.Element {
   const [isCopied, copy] = useCopy(text);
   return (
-    <button type="button" class="button" onClick={copy}>
+    <Button onClick={copy}>
       <Icon name={isCopied ? "check" : "copy"} />
       <span aria-live="polite">{isCopied ? t("Copied") : label}</span>
-    </button>
+    </Button>
   );
 }
 
@@ -117,11 +118,7 @@ export function ErrorNote({
         {error.hint !== "" && <p class="error-hint">{error.hint}</p>}
         <div class="error-actions">
           <code>{error.code}</code>
-          {onRetry !== undefined && (
-            <button type="button" class="button" onClick={onRetry}>
-              {t("Try again")}
-            </button>
-          )}
+          {onRetry !== undefined && <Button onClick={onRetry}>{t("Try again")}</Button>}
           <CopyButton label={t("Copy details")} text={() => errorDetails(error)} />
         </div>
       </div>

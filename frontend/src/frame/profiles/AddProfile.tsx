@@ -7,6 +7,7 @@ import type { Upload } from "../../api/types";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
 import { asChosen, type ChosenFile, rankMistake, wantedRanks } from "../../state/rankFiles";
+import { Button } from "../../ui/Button";
 import { ErrorNote } from "../../ui/states";
 import { RankFiles } from "./RankFiles";
 
@@ -182,11 +183,7 @@ function Progress({ work, onStop }: { work: Work; onStop: () => void }): JSX.Ele
         {work.text}
         {pct !== null && ` ${formatPct(pct)} %`}
       </span>
-      {pct !== null && (
-        <button type="button" class="button" onClick={onStop}>
-          {t("Stop")}
-        </button>
-      )}
+      {pct !== null && <Button onClick={onStop}>{t("Stop")}</Button>}
     </div>
   );
 }

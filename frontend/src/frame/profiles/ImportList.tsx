@@ -7,6 +7,7 @@ import type { Job, RankFile } from "../../api/types";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
 import { isActive } from "../../state/jobs";
+import { Button } from "../../ui/Button";
 import { ErrorNote } from "../../ui/states";
 
 export interface ImportListProps {
@@ -52,22 +53,14 @@ function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX
           <>
             <progress max={100} value={pct} aria-label={t("Progress of the import")} />
             <span>{job.phase === "record" ? t("Recording") : stateText(job, pct)}</span>
-            <button type="button" class="button" onClick={() => post("cancel")}>
-              {t("Cancel")}
-            </button>
+            <Button onClick={() => post("cancel")}>{t("Cancel")}</Button>
           </>
         ) : (
           <>
-            <button type="button" class="button" onClick={() => post("retry")}>
-              {t("Try again")}
-            </button>
-            <button
-              type="button"
-              class="button"
-              onClick={() => act(sendJson("DELETE", apiUrl(`profiles/${job.profile_id}/`)))}
-            >
+            <Button onClick={() => post("retry")}>{t("Try again")}</Button>
+            <Button onClick={() => act(sendJson("DELETE", apiUrl(`profiles/${job.profile_id}/`)))}>
               {t("Delete")}
-            </button>
+            </Button>
           </>
         )}
       </div>

@@ -6,6 +6,7 @@ import { type ApiError, apiUrl, sendJson, toApiError } from "../../api/client";
 import type { ProfileItem, RemovedProfile } from "../../api/types";
 import { t } from "../../i18n";
 import { countOf, formatInt } from "../../lib/units";
+import { Button } from "../../ui/Button";
 import { ErrorNote } from "../../ui/states";
 
 export interface ProfileRowProps {
@@ -55,17 +56,10 @@ export function ProfileRow({ item, isShown, onChanged }: ProfileRowProps): JSX.E
           >
             {name}
           </a>
-          <button
-            type="button"
-            class="button"
-            aria-label={t("Rename {name}", { name })}
-            onClick={() => setMode("rename")}
-          >
+          <Button aria-label={t("Rename {name}", { name })} onClick={() => setMode("rename")}>
             {t("Rename")}
-          </button>
-          <button
-            type="button"
-            class="button"
+          </Button>
+          <Button
             aria-label={
               item.is_stored === true
                 ? t("Delete {name}", { name })
@@ -74,7 +68,7 @@ export function ProfileRow({ item, isShown, onChanged }: ProfileRowProps): JSX.E
             onClick={() => setMode("delete")}
           >
             {item.is_stored === true ? t("Delete") : t("Remove")}
-          </button>
+          </Button>
         </div>
       )}
       <Facts item={item} />
@@ -108,9 +102,7 @@ function Rename({ name, onSave, onCancel }: RenameProps): JSX.Element {
       <button type="submit" class="button button-primary">
         {t("Save")}
       </button>
-      <button type="button" class="button" onClick={onCancel}>
-        {t("Cancel")}
-      </button>
+      <Button onClick={onCancel}>{t("Cancel")}</Button>
     </form>
   );
 }
@@ -168,9 +160,7 @@ function Confirm({ item, name, onDelete, onCancel }: ConfirmProps): JSX.Element 
       >
         {isStored ? t("Delete the file") : t("Remove from the list")}
       </button>
-      <button type="button" class="button" onClick={onCancel}>
-        {t("Keep")}
-      </button>
+      <Button onClick={onCancel}>{t("Keep")}</Button>
     </div>
   );
 }

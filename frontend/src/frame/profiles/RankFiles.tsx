@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
 import { type ChosenFile, type RankMistake, rankMistake } from "../../state/rankFiles";
+import { Button } from "../../ui/Button";
 
 const MISTAKES = {
   "not a number": () => t("A rank must be a whole number, 0 or greater."),
@@ -49,14 +50,12 @@ export function RankFiles({ chosen, shares, onChange }: RankFilesProps): JSX.Ele
               <span class="profiles-name">{item.file.name}</span>
               <span class="profiles-file">{sizeOf(item.file)}</span>
               {shares === null ? (
-                <button
-                  type="button"
-                  class="button"
+                <Button
                   aria-label={t("Leave out {file}", { file: item.file.name })}
                   onClick={() => onChange(chosen.filter((_, at) => at !== index))}
                 >
                   {t("Leave out")}
-                </button>
+                </Button>
               ) : (
                 <Share file={item.file.name} share={shares[index] ?? 0} />
               )}

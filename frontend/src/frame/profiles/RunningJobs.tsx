@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../../api/client";
 import type { RunningJobs as Listed, NewWindow, RunningJob } from "../../api/types";
 import { t } from "../../i18n";
+import { Button } from "../../ui/Button";
 import { ErrorNote } from "../../ui/states";
 
 const POLL_MS = 5_000;
@@ -39,15 +40,13 @@ export function RunningJobs({ onAsked }: { onAsked: () => void }): JSX.Element |
             <div class="profiles-row">
               <span class="profiles-name">{job.command}</span>
               <span>{t("{count} processes", { count: job.processes })}</span>
-              <button
-                type="button"
-                class="button"
+              <Button
                 disabled={job.processes === 0}
                 aria-label={t("Record now: {command}", { command: job.command })}
                 onClick={() => record(job)}
               >
                 {t("Record now")}
-              </button>
+              </Button>
             </div>
           </li>
         ))}

@@ -9,6 +9,7 @@ import { typeset } from "../../lib/text";
 import { durationText, formatFixed } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
+import { Button } from "../../ui/Button";
 import { PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
@@ -127,9 +128,9 @@ function Found(props: {
           }
         >
           {module !== null && (
-            <button type="button" class="chip" onClick={() => choose(module)}>
+            <Button class="chip" onClick={() => choose(module)}>
               {t("Only {module}", { module })} ×
-            </button>
+            </Button>
           )}
           <RowsTable
             found={found}

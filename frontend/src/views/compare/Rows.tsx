@@ -12,6 +12,7 @@ import { navigate, useQuery } from "../../state/location";
 import { Pager } from "../../table/Pager";
 import type { TableSpec } from "../../table/spec";
 import { useUrlTable } from "../../table/useTableState";
+import { Button } from "../../ui/Button";
 import { Name } from "../../ui/Name";
 import { ErrorNote, Skeleton } from "../../ui/states";
 import { className, ns } from "./model";
@@ -214,9 +215,9 @@ function Line({ row, short, largest, isOpen, params }: LineProps): JSX.Element {
     <>
       <tr class={isOpen ? "is-open" : ""}>
         <th scope="row">
-          <button type="button" class="compare-open" aria-expanded={isOpen} onClick={toggle}>
+          <Button class="compare-open" aria-expanded={isOpen} onClick={toggle}>
             <Name name={nameOf(row)} short={short} />
-          </button>{" "}
+          </Button>{" "}
           <span class="muted">
             {row.direction}
             {row.op !== "" && !row.is_gpu_time && ` · ${t("waiting and launching")}`}

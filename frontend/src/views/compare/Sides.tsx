@@ -5,6 +5,7 @@ import { t } from "../../i18n";
 import { aggregationLabel } from "../../lib/aggregations";
 import { navigate } from "../../state/location";
 import { type Scope, useScope } from "../../state/scope";
+import { IconButton } from "../../ui/Button";
 import { Icon } from "../../ui/icons";
 import { captures } from "./model";
 
@@ -37,15 +38,7 @@ export function Sides({ base, next }: { base: string; next: string }): JSX.Eleme
   return (
     <div class="compare-sides">
       <SideOf title={t("Base")} name="base" value={base} />
-      <button
-        type="button"
-        class="icon-button"
-        title={t("Swap the sides")}
-        aria-label={t("Swap the sides")}
-        onClick={swap}
-      >
-        <Icon name="doubleRight" />
-      </button>
+      <IconButton icon="doubleRight" label={t("Swap the sides")} onClick={swap} />
       <SideOf title={t("New")} name="new" value={next} />
     </div>
   );

@@ -16,6 +16,7 @@ import { t } from "../../i18n";
 import { durationText, formatFixed, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { scopedUrl, useScope, useScoped } from "../../state/scope";
+import { Button } from "../../ui/Button";
 import { Panel } from "../../ui/Panel";
 import { ErrorNote, Loaded, Skeleton, Unknown } from "../../ui/states";
 import {
@@ -416,9 +417,9 @@ function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
       {data?.is_bound === true && (
         <p class="muted">{t("A bound: with this change, other kernels would run.")}</p>
       )}
-      <button type="button" class="button" disabled={isNone} onClick={onReset}>
+      <Button disabled={isNone} onClick={onReset}>
         {t("Reset")}
-      </button>
+      </Button>
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { useScale } from "../../lib/perStep";
 import { formatInt } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { selectedInTimeline } from "../../table/timelineLink";
+import { Button } from "../../ui/Button";
 import { CopyCommand } from "../../ui/CopyCommand";
 import { PageAnchor } from "../../ui/PageLink";
 import { CopyButton } from "../../ui/states";
@@ -85,15 +86,9 @@ export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
             {t("Show on timeline")}
           </PageAnchor>
         )}
-        <button
-          type="button"
-          class="button"
-          aria-expanded={isOpen}
-          aria-controls={howId}
-          onClick={() => setOpen(!isOpen)}
-        >
+        <Button aria-expanded={isOpen} aria-controls={howId} onClick={() => setOpen(!isOpen)}>
           {t("How to fix")}
-        </button>
+        </Button>
       </span>
       <div id={howId} class="finding-how" hidden={!isOpen}>
         {isOpen && <How row={row} evidence={evidence} trust={trust} />}

@@ -21,6 +21,7 @@ import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { navigate } from "../../state/location";
 import type { QueryPatch } from "../../state/query";
 import { steadyOf, useScope, useScoped } from "../../state/scope";
+import { Button } from "../../ui/Button";
 import { LimitMark } from "../../ui/Limits";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Empty, ErrorNote, Loaded, Skeleton, Unknown } from "../../ui/states";
@@ -136,13 +137,9 @@ function Range({ data }: { data: PerformanceSummary }): JSX.Element {
         </ViewLink>
       )}
       {other !== null && other.id !== aggregation.id && (
-        <button
-          type="button"
-          class="link-button"
-          onClick={() => navigate({ aggregation: String(other.id) })}
-        >
+        <Button class="link-button" onClick={() => navigate({ aggregation: String(other.id) })}>
           {isSteady ? t("Show all iterations") : t("Leave out start-up")}
-        </button>
+        </Button>
       )}
     </span>
   );

@@ -10,7 +10,7 @@ import { sumText, sumUnit, useScale } from "../../lib/perStep";
 import { exactNs, formatInt, formatTimeIn, pickTimeUnit, type TimeUnit } from "../../lib/units";
 import { navigate } from "../../state/location";
 import { useScoped } from "../../state/scope";
-import { Icon } from "../../ui/icons";
+import { IconButton } from "../../ui/Button";
 import { LimitMark } from "../../ui/Limits";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Unknown } from "../../ui/states";
@@ -43,16 +43,12 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
         <>
           <ViewLink view="ops">{t("More…")}</ViewLink>
           <ChartMenu figure="kernel-gpu-time" />
-          <button
-            type="button"
-            class="icon-button"
-            aria-label={t("Show kernel details")}
-            title={t("Show kernel details")}
+          <IconButton
+            icon="expand"
+            label={t("Show kernel details")}
             aria-expanded={isOpen}
             onClick={() => navigate({ details: isOpen ? null : KERNEL_DETAILS })}
-          >
-            <Icon name="expand" />
-          </button>
+          />
         </>
       }
     >

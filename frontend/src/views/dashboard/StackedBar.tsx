@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type DrawnSlice, drawnSlices, type Slice } from "../../lib/activities";
 import { formatPct } from "../../lib/units";
+import { Button } from "../../ui/Button";
 
 export interface StackedBarProps {
   readonly label: string;
@@ -55,8 +56,7 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
           const isHidden = hidden.has(slice.key);
           return (
             <li key={slice.key}>
-              <button
-                type="button"
+              <Button
                 class={isHidden ? "is-off" : ""}
                 aria-pressed={!isHidden}
                 title={slice.hint}
@@ -70,7 +70,7 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
                 <span class="legend-pct">
                   {isHidden ? "–" : `${formatPct(shares.get(slice.key) ?? 0)} %`}
                 </span>
-              </button>
+              </Button>
             </li>
           );
         })}

@@ -23,7 +23,7 @@ import { DataTable } from "../../table/DataTable";
 import { OP_KERNELS_TABLE } from "../../table/specs/kernels";
 import { StackTrace } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
-import { IconButton } from "../../ui/IconButton";
+import { IconButton } from "../../ui/Button";
 import { Direction, Flag } from "../../ui/Name";
 import { opPage, PageAnchor, timelineAt } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";

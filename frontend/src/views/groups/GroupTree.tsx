@@ -20,6 +20,7 @@ import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
 import { TruncationNote } from "../../table/TruncationNote";
 import { useColumns } from "../../table/useColumns";
 import { useDebounced } from "../../table/useDebounced";
+import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/icons";
 import { Direction, Name } from "../../ui/Name";
 import { ScaleSwitch } from "../../ui/ScaleSwitch";
@@ -95,13 +96,9 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
           <ScaleSwitch />
           <TreeSearch text={search} />
           {search === "" && open.size > 0 && (
-            <button
-              type="button"
-              class="button"
-              onClick={() => navigate({ open: writeOpen(new Set()) })}
-            >
+            <Button onClick={() => navigate({ open: writeOpen(new Set()) })}>
               <Icon name="minus" /> {t("Collapse all")}
-            </button>
+            </Button>
           )}
           <ColumnMenu spec={TREE_TABLE} columns={columns} />
           <ExportMenu
@@ -215,8 +212,7 @@ function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string 
   };
   return (
     <th scope="col" class={`align-${column.align ?? "left"}`} aria-sort={direction ?? "none"}>
-      <button
-        type="button"
+      <Button
         class={`th-button ${direction === null ? "" : "is-sorted"}`}
         title={column.hint}
         onClick={choose}
@@ -226,7 +222,7 @@ function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string 
         <span class="th-arrow" aria-hidden="true">
           {direction === "ascending" ? "↑" : "↓"}
         </span>
-      </button>
+      </Button>
     </th>
   );
 }
@@ -247,9 +243,9 @@ function Branch({ parent, tree }: { parent: GroupOpsRow | null; tree: Tree }): J
             index + 1 === pages
               ? (left) => (
                   <Message level={level} tree={tree}>
-                    <button type="button" class="link-button" onClick={() => setPages(pages + 1)}>
+                    <Button class="link-button" onClick={() => setPages(pages + 1)}>
                       {t("Show {count} more", { count: formatInt(Math.min(left, PAGE_SIZE)) })}
-                    </button>{" "}
+                    </Button>{" "}
                     {t("of {count} that are not shown", { count: formatInt(left) })}
                   </Message>
                 )

@@ -15,6 +15,7 @@ import { useScope, useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { ITERATIONS_TABLE } from "../../table/specs/iterations";
 import { useUrlTable } from "../../table/useTableState";
+import { Button, IconButton } from "../../ui/Button";
 import { Icon } from "../../ui/icons";
 import { Segmented } from "../../ui/Segmented";
 import { Unknown } from "../../ui/states";
@@ -88,14 +89,9 @@ function ChartSection({ draft, total }: { draft: Draft; total: number | null }):
       <div class="chart-tools">
         <RangeToggle range={range} />
         {(isCut || isFullHeight) && (
-          <button
-            type="button"
-            class="button"
-            aria-pressed={isFullHeight}
-            onClick={() => setFullHeight(!isFullHeight)}
-          >
+          <Button aria-pressed={isFullHeight} onClick={() => setFullHeight(!isFullHeight)}>
             {t("Full height")}
-          </button>
+          </Button>
         )}
         <span class="chart-hint">
           {zoom === null
@@ -104,29 +100,21 @@ function ChartSection({ draft, total }: { draft: Draft; total: number | null }):
         </span>
         {zoom !== null && (
           <>
-            <button
-              type="button"
-              class="icon-button"
-              aria-label={t("Earlier iterations")}
-              title={t("Earlier iterations")}
+            <IconButton
+              icon="chevronLeft"
+              label={t("Earlier iterations")}
               disabled={limits === null || zoom[0] <= limits[0]}
               onClick={() => move(-half)}
-            >
-              <Icon name="chevronLeft" />
-            </button>
-            <button
-              type="button"
-              class="icon-button"
-              aria-label={t("Later iterations")}
-              title={t("Later iterations")}
+            />
+            <IconButton
+              icon="chevronRight"
+              label={t("Later iterations")}
               disabled={limits === null || zoom[1] >= limits[1]}
               onClick={() => move(half)}
-            >
-              <Icon name="chevronRight" />
-            </button>
-            <button type="button" class="button" onClick={() => onZoom(null)}>
+            />
+            <Button onClick={() => onZoom(null)}>
               <Icon name="zoomOut" /> {t("Reset zoom")}
-            </button>
+            </Button>
           </>
         )}
         <ChartMenu figure="iteration-summary" />

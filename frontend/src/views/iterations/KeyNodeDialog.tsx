@@ -12,6 +12,7 @@ import { ScopeContext, useScope } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { KEY_NODE_TABLE } from "../../table/specs/ops";
 import { useLocalTable } from "../../table/useTableState";
+import { Button } from "../../ui/Button";
 import { Dialog } from "../../ui/Dialog";
 import { ErrorNote } from "../../ui/states";
 import { KeyNodeCandidates } from "./KeyNodeCandidates";
@@ -63,29 +64,20 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
       onClose={onClose}
       footer={
         <>
-          <button type="button" class="button" onClick={onClose}>
-            {t("Cancel")}
-          </button>
+          <Button onClick={onClose}>{t("Cancel")}</Button>
           {onPick !== undefined && (
-            <button
-              type="button"
-              class="button"
+            <Button
               disabled={!isNew}
               onClick={() => {
                 if (picked !== null) onPick(picked);
               }}
             >
               {t("Use this key node")}
-            </button>
+            </Button>
           )}
-          <button
-            type="button"
-            class="button button-primary"
-            disabled={!isNew || isBusy}
-            onClick={aggregate}
-          >
+          <Button class="button button-primary" disabled={!isNew || isBusy} onClick={aggregate}>
             {t("Aggregate with it")}
-          </button>
+          </Button>
         </>
       }
     >
@@ -96,9 +88,9 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
         {first !== null &&
           last !== null &&
           t("Calls and times are those of iterations {first}–{last}.", { first, last })}{" "}
-        <button type="button" class="link-button" onClick={() => navigate({ docs: "key-nodes" })}>
+        <Button class="link-button" onClick={() => navigate({ docs: "key-nodes" })}>
           {t("How to choose one")}
-        </button>
+        </Button>
       </p>
       {error !== null && <ErrorNote error={error} />}
       <KeyNodeCandidates

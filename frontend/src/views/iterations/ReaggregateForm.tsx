@@ -8,6 +8,7 @@ import { useJobControl } from "../../state/jobContext";
 import { isActive } from "../../state/jobs";
 import { navigate } from "../../state/location";
 import { useScope } from "../../state/scope";
+import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/icons";
 import { ErrorNote } from "../../ui/states";
 import { IterationInput } from "./IterationInput";
@@ -73,34 +74,29 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
             placeholder={t("none: one interval for the whole profile")}
             title={keyNode === "" ? undefined : keyNode}
           />
-          <button
-            type="button"
-            class="button"
+          <Button
             aria-label={t("Choose key node")}
             disabled={isOff}
             onClick={() => setPicking(true)}
           >
             <Icon name="key" /> {t("Choose")}
-          </button>
+          </Button>
         </span>
       </span>
       <span class="reaggregate-actions">
-        <button
-          type="button"
+        <Button
           class="button button-primary"
           disabled={isOff || isBusy || isSending || !hasChanged || problem !== null}
           onClick={send}
         >
           {t("Reaggregate")}
-        </button>
+        </Button>
         {hasChanged && (
-          <button
-            type="button"
-            class="button"
+          <Button
             onClick={() => changeDraft({ start: null, stop: null, key_node: null, key_name: null })}
           >
             {t("Undo")}
-          </button>
+          </Button>
         )}
       </span>
       <FormNote isBusy={isBusy} problem={hasChanged ? problem : null} />

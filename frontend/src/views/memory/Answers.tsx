@@ -5,6 +5,7 @@ import type { MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
 import { bytesText } from "../../lib/bytes";
 import { formatInt } from "../../lib/units";
+import { Button } from "../../ui/Button";
 import { Panel } from "../../ui/Panel";
 import { Empty } from "../../ui/states";
 import { type Fact, Facts, SmallTable } from "../details/parts";
@@ -57,9 +58,9 @@ function Steps(props: { shown: MemoryRecording; onChoose: (event: number) => voi
       {rows.map((row) => (
         <tr key={row.step}>
           <td>
-            <button type="button" class="link-button" onClick={() => onChoose(row.event)}>
+            <Button class="link-button" onClick={() => onChoose(row.event)}>
               {t("Step {number}", { number: row.step })}
-            </button>
+            </Button>
           </td>
           <td>{row.iteration_index === null ? "–" : formatInt(row.iteration_index)}</td>
           <td class="align-right">{bytesText(row.allocated_bytes)}</td>

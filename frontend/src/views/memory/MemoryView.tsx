@@ -9,6 +9,7 @@ import { readSpan, type Span, spanText } from "../../lib/timeline";
 import { formatInt, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
+import { Button } from "../../ui/Button";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded, Skeleton } from "../../ui/states";
 import { Answers } from "./Answers";
@@ -121,13 +122,9 @@ function Recorded({ shown }: { shown: MemoryRecording }): JSX.Element {
         span={12}
         actions={
           <>
-            <button type="button" class="button" onClick={() => choose(shown.peak_event)}>
-              {t("Go to the peak")}
-            </button>
+            <Button onClick={() => choose(shown.peak_event)}>{t("Go to the peak")}</Button>
             {query.get(SPAN) !== undefined && (
-              <button type="button" class="button" onClick={() => choose(event, null)}>
-                {t("Show all")}
-              </button>
+              <Button onClick={() => choose(event, null)}>{t("Show all")}</Button>
             )}
           </>
         }

@@ -8,6 +8,7 @@ import { momentText } from "../../lib/timeline";
 import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { currentQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
+import { Button } from "../../ui/Button";
 import { kernelPage, opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Loaded } from "../../ui/states";
@@ -40,15 +41,7 @@ export function ChosenEvent(props: ChosenEventProps): JSX.Element {
   const origin = timeline.start_ns ?? 0;
   const isWaiting = resource.data === null || resource.isStale;
   return (
-    <Panel
-      title={t("Event")}
-      span={12}
-      actions={
-        <button type="button" class="button" onClick={onClose}>
-          {t("Close")}
-        </button>
-      }
-    >
+    <Panel title={t("Event")} span={12} actions={<Button onClick={onClose}>{t("Close")}</Button>}>
       {isWaiting && preview !== null && (
         <NameAndTime name={preview.name} start={preview.start} duration={preview.duration} />
       )}
@@ -113,9 +106,7 @@ function OpLinks(props: {
   const inTable = { ...patchForView(currentQuery(), "ops"), "ops.f.op_id__in": op, op };
   return (
     <p class="timeline-actions">
-      <button type="button" class="button" onClick={() => onHighlight(op)}>
-        {t("Highlight all work of this op")}
-      </button>
+      <Button onClick={() => onHighlight(op)}>{t("Highlight all work of this op")}</Button>
       <PageAnchor class="link" to={opPage(op)}>
         {t("Page of this op")}
       </PageAnchor>
@@ -216,9 +207,9 @@ function Related(props: {
       {events.map((event) => (
         <li key={`${event.relation} ${event.lane} ${event.row_id}`}>
           <span class="timeline-relation">{RELATIONS[event.relation] ?? event.relation}</span>
-          <button type="button" class="link-button" onClick={() => onJump(event)}>
+          <Button class="link-button" onClick={() => onJump(event)}>
             {event.name}
-          </button>{" "}
+          </Button>{" "}
           {t("{time}, at {start}", {
             time: durationText(event.duration_ns),
             start: momentText(event.start_ns - origin, event.duration_ns / 10),
@@ -242,12 +233,8 @@ export function ChosenRun(props: {
       span={12}
       actions={
         <>
-          <button type="button" class="button" onClick={onZoom}>
-            {t("Zoom in")}
-          </button>
-          <button type="button" class="button" onClick={onClose}>
-            {t("Close")}
-          </button>
+          <Button onClick={onZoom}>{t("Zoom in")}</Button>
+          <Button onClick={onClose}>{t("Close")}</Button>
         </>
       }
     >

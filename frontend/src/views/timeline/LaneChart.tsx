@@ -17,6 +17,7 @@ import {
 import { durationText, formatInt, formatPct } from "../../lib/units";
 import { scopedUrl, useScope } from "../../state/scope";
 import { useTheme } from "../../state/theme";
+import { Button } from "../../ui/Button";
 import { ErrorNote } from "../../ui/states";
 import { type ColorMode, readPalette } from "./colors";
 import { type LaneRow, type Layout, type Row, rowsBetween, shortTitle, valueText } from "./layout";
@@ -306,8 +307,7 @@ function Label(props: {
     );
   }
   return (
-    <button
-      type="button"
+    <Button
       class="timeline-group"
       style={{ top: `${row.y}px` }}
       aria-expanded={!isFolded}
@@ -315,7 +315,7 @@ function Label(props: {
       onClick={() => onFold(row.group)}
     >
       {shortTitle(row.title)}
-    </button>
+    </Button>
   );
 }
 

@@ -8,7 +8,7 @@ import { t } from "../../i18n";
 import { absolute, SELECTORS, type Selection, selectionText } from "../../lib/timeline";
 import { durationText, formatInt } from "../../lib/units";
 import { scopedUrl, useScope } from "../../state/scope";
-import { IconButton } from "../../ui/IconButton";
+import { Button, IconButton } from "../../ui/Button";
 import { kernelPage, opPage, PageAnchor } from "../../ui/PageLink";
 import { ErrorNote } from "../../ui/states";
 
@@ -120,14 +120,9 @@ export function FindEvents(props: FindEventsProps): JSX.Element {
               <IconButton icon="chevronLeft" label={t("Previous event")} onClick={() => go(-1)} />
               <IconButton icon="chevronRight" label={t("Next event")} onClick={() => go(1)} />
               {CHOICES.map(([name, label]) => (
-                <button
-                  key={name}
-                  type="button"
-                  class="button"
-                  onClick={() => to({ number: String(found[name]?.number ?? 0) })}
-                >
+                <Button key={name} onClick={() => to({ number: String(found[name]?.number ?? 0) })}>
                   {label}
-                </button>
+                </Button>
               ))}
             </span>
           )}

@@ -24,6 +24,7 @@ import {
 import { durationText, formatInt } from "../../lib/units";
 import { currentQuery, navigate, useQuery } from "../../state/location";
 import { scopedUrl, useScope, useScoped } from "../../state/scope";
+import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
@@ -254,15 +255,14 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
             {formatInt(numEvents(timeline))} {t("events")}
             {numEmpty > 0 && " · "}
             {numEmpty > 0 && (
-              <button
-                type="button"
+              <Button
                 class="link-button"
                 onClick={() => navigate({ [EMPTY]: isAllShown ? null : "1" }, { replace: true })}
               >
                 {isAllShown
                   ? t("Hide {count} lanes without events in the steps", { count: numEmpty })
                   : t("Show {count} lanes without events in the steps", { count: numEmpty })}
-              </button>
+              </Button>
             )}
           </span>
         </p>
@@ -362,14 +362,8 @@ function Tools(props: {
           navigate({ [COLORS]: next === "op_type" ? next : null }, { replace: true })
         }
       />
-      <button type="button" class="button" onClick={onAll}>
-        {t("Fit all")}
-      </button>
-      {range !== null && (
-        <button type="button" class="button" onClick={() => onZoom(range)}>
-          {t("Zoom to the range")}
-        </button>
-      )}
+      <Button onClick={onAll}>{t("Fit all")}</Button>
+      {range !== null && <Button onClick={() => onZoom(range)}>{t("Zoom to the range")}</Button>}
       <a
         class="button"
         href={scopedUrl(scope, "timeline/perfetto/")}

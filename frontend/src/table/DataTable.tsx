@@ -7,6 +7,7 @@ import type { ListPage, UnknownReasons } from "../api/lists";
 import { type Resource, useResource } from "../api/useResource";
 import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
+import { useQuery } from "../state/location";
 import { scopedUrl, useScope } from "../state/scope";
 import { Button } from "../ui/Button";
 import { Empty, ErrorNote } from "../ui/states";
@@ -29,7 +30,7 @@ import { type ExportFormat, TableToolbar } from "./TableToolbar";
 import { TruncationNote } from "./TruncationNote";
 import { type ColumnChoice, useColumns } from "./useColumns";
 import { useNames } from "./useNames";
-import type { TableControl } from "./useTableState";
+import { type TableControl, useUrlTable } from "./useTableState";
 import { useWidths } from "./useWidths";
 
 export interface DataTableProps<Row> {
@@ -176,6 +177,16 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
       <Pager control={control} count={count} />
     </section>
   );
+}
+
+type UrlTableProps<Row> = Omit<DataTableProps<Row>, "control" | "title"> & {
+  readonly title?: ComponentChildren;
+};
+
+/** A table whose state is in the address; without another title, its caption is one. */
+export function UrlTable<Row>(props: UrlTableProps<Row>): JSX.Element {
+  const control = useUrlTable(props.spec, useQuery());
+  return <DataTable title={<h2>{props.caption}</h2>} {...props} control={control} />;
 }
 
 /** Which columns are left out because no row has a value, and the way to see them anyway. */

@@ -17,8 +17,10 @@ export interface ViewSpec {
   readonly letter: string;
   readonly component: ComponentType;
   /** Whether a profile has the data of the view; a view without this is always listed. */
-  readonly isFor?: (profile: Profile, shown: Shown) => boolean;
+  readonly isFor?: IsFor | undefined;
 }
+
+type IsFor = (profile: Profile, shown: Shown) => boolean;
 
 /** What decides which views are listed. */
 export type Shown = Pick<Scope, "profile" | "profiles">;
@@ -42,7 +44,7 @@ function hasMemory(profile: Profile): boolean {
   return !isReport() && profile.info.has_memory === "1";
 }
 
-/** A report in one file has one profile, and no server to compare with others. */
+/** A report in one file has one profile, no single events, and no server to compare with others. */
 function hasServer(): boolean {
   return !isReport();
 }
@@ -52,123 +54,49 @@ function hasSeveralRuns(_: Profile, { profiles }: Shown): boolean {
   return !isReport() && profiles.length > 1;
 }
 
+function lazyView(
+  id: string,
+  title: string,
+  letter: string,
+  load: () => Promise<{ readonly default: ComponentType }>,
+  isFor?: IsFor,
+): ViewSpec {
+  return { id, title, letter, component: lazily(async () => (await load()).default), isFor };
+}
+
 export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
-  {
-    id: "dashboard",
-    title: t("Dashboard"),
-    letter: "d",
-    component: DashboardView,
-  },
-  {
-    id: "op-types",
-    title: t("Op type summary"),
-    letter: "t",
-    component: lazily(async () => (await import("./types/OpTypesView")).OpTypesView),
-  },
-  {
-    id: "group-ops",
-    title: t("Group ops"),
-    letter: "g",
-    component: lazily(async () => (await import("./groups/GroupOpsView")).GroupOpsView),
-  },
-  {
-    id: "ops",
-    title: t("Ops and kernels"),
-    letter: "o",
-    component: lazily(async () => (await import("./ops/OpsView")).OpsView),
-  },
-  {
-    id: "kernels-by-iteration",
-    title: t("Kernels by iteration"),
-    letter: "k",
-    component: lazily(
-      async () => (await import("./kernels/KernelsByIterationView")).KernelsByIterationView,
-    ),
-  },
-  {
-    id: "kernels-by-op",
-    title: t("Kernels by op"),
-    letter: "p",
-    component: lazily(async () => (await import("./kernels/KernelsByOpView")).KernelsByOpView),
-  },
-  {
-    id: "iterations",
-    title: t("Iterations"),
-    letter: "i",
-    component: lazily(async () => (await import("./iterations/IterationsView")).IterationsView),
-  },
-  {
-    id: "timeline",
-    title: t("Timeline"),
-    letter: "l",
-    component: lazily(async () => (await import("./timeline/TimelineView")).TimelineView),
-    // The report in one file holds tables, no single events.
-    isFor: () => !isReport(),
-  },
-  {
-    id: "memory",
-    title: t("Memory"),
-    letter: "m",
-    component: lazily(async () => (await import("./memory/MemoryView")).MemoryView),
-    isFor: hasMemory,
-  },
-  {
-    id: "gpus",
-    title: t("GPUs"),
-    letter: "u",
-    component: lazily(async () => (await import("./gpus/GpusView")).GpusView),
-  },
-  {
-    id: "critical-path",
-    title: t("Critical path"),
-    letter: "x",
-    component: lazily(async () => (await import("./critical/CriticalPathView")).CriticalPathView),
-    isFor: hasSingleEvents,
-  },
-  {
-    id: "roofline",
-    title: t("Roofline"),
-    letter: "f",
-    component: lazily(async () => (await import("./roofline/RooflineView")).RooflineView),
-    isFor: hasCosts,
-  },
-  {
-    id: "ranks",
-    title: t("Ranks"),
-    letter: "r",
-    component: lazily(async () => (await import("./ranks/RanksView")).RanksView),
-    isFor: hasSeveralRanks,
-  },
-  {
-    id: "compare",
-    title: t("Compare"),
-    letter: "c",
-    component: lazily(async () => (await import("./compare/CompareView")).CompareView),
-    isFor: hasServer,
-  },
-  {
-    id: "history",
-    title: t("History"),
-    letter: "h",
-    component: lazily(async () => (await import("./history/HistoryView")).HistoryView),
-    isFor: hasSeveralRuns,
-  },
+  { id: "dashboard", title: t("Dashboard"), letter: "d", component: DashboardView },
+  lazyView("op-types", t("Op type summary"), "t", () => import("./types/OpTypesView")),
+  lazyView("group-ops", t("Group ops"), "g", () => import("./groups/GroupOpsView")),
+  lazyView("ops", t("Ops and kernels"), "o", () => import("./ops/OpsView")),
+  lazyView(
+    "kernels-by-iteration",
+    t("Kernels by iteration"),
+    "k",
+    () => import("./kernels/KernelsByIterationView"),
+  ),
+  lazyView("kernels-by-op", t("Kernels by op"), "p", () => import("./kernels/KernelsByOpView")),
+  lazyView("iterations", t("Iterations"), "i", () => import("./iterations/IterationsView")),
+  lazyView("timeline", t("Timeline"), "l", () => import("./timeline/TimelineView"), hasServer),
+  lazyView("memory", t("Memory"), "m", () => import("./memory/MemoryView"), hasMemory),
+  lazyView("gpus", t("GPUs"), "u", () => import("./gpus/GpusView")),
+  lazyView(
+    "critical-path",
+    t("Critical path"),
+    "x",
+    () => import("./critical/CriticalPathView"),
+    hasSingleEvents,
+  ),
+  lazyView("roofline", t("Roofline"), "f", () => import("./roofline/RooflineView"), hasCosts),
+  lazyView("ranks", t("Ranks"), "r", () => import("./ranks/RanksView"), hasSeveralRanks),
+  lazyView("compare", t("Compare"), "c", () => import("./compare/CompareView"), hasServer),
+  lazyView("history", t("History"), "h", () => import("./history/HistoryView"), hasSeveralRuns),
 ];
 
 /** Pages that a link names with what they show: not in the navigation. */
 const PAGES: readonly ViewSpec[] = [
-  {
-    id: "op",
-    title: t("Op"),
-    letter: "",
-    component: lazily(async () => (await import("./details/OpPage")).OpPage),
-  },
-  {
-    id: "kernel",
-    title: t("Kernel"),
-    letter: "",
-    component: lazily(async () => (await import("./details/KernelPage")).KernelPage),
-  },
+  lazyView("op", t("Op"), "", () => import("./details/OpPage")),
+  lazyView("kernel", t("Kernel"), "", () => import("./details/KernelPage")),
 ];
 
 /** An entry of the navigation: a view, or several as tabs of one. */

@@ -19,7 +19,7 @@ import { changeText, Icicle, Waterfall } from "./Pictures";
 import { RowsTable, verdictText } from "./Rows";
 import { Sides } from "./Sides";
 
-export function CompareView(): JSX.Element {
+export default function CompareView(): JSX.Element {
   const query = useQuery();
   const scope = useScope();
   const base = query.get("base") ?? "";

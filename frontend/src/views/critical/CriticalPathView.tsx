@@ -7,6 +7,7 @@ import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { durationText, formatFixed, formatInt, formatPct } from "../../lib/units";
 import { useScoped } from "../../state/scope";
+import { ColumnsTable, RIGHT } from "../../ui/ColumnsTable";
 import { Direction } from "../../ui/Name";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
@@ -18,7 +19,7 @@ import { kindName, WhatIf } from "./WhatIf";
 const EXACT_PCT = 0.005;
 const MOST_ROWS = 20;
 
-export function CriticalPathView(): JSX.Element {
+export default function CriticalPathView(): JSX.Element {
   const answer = useScoped<CanReplay>("can-replay/");
   return (
     <div class="view view-critical-path">
@@ -134,38 +135,27 @@ function PathBar({ found }: { found: CriticalPath }): JSX.Element {
 
 function Shares({ found }: { found: CriticalPath }): JSX.Element {
   return (
-    <table class="facts-table">
-      <caption class="visually-hidden">{t("Critical path of all steps")}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{t("Kind")}</th>
-          <th scope="col">{t("Op or call")}</th>
-          <th scope="col" class="align-right">
-            {t("Time in a step")}
-          </th>
-          <th scope="col" class="align-right">
-            {t("Share of the step")}
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {found.critical_path.slice(0, MOST_ROWS).map((row) => (
-          <tr key={`${row.kind} ${row.owner}`}>
-            <td>{kindName(row.kind)}</td>
-            <td>
-              {row.op_name === null ? (
-                <span>{row.owner.replace(/_v\d+$/, "") || "–"}</span>
-              ) : (
-                <PageAnchor to={opPage(row.owner)} class="link">
-                  {row.op_name} <Direction value={row.direction} />
-                </PageAnchor>
-              )}
-            </td>
-            <td class="align-right">{durationText(row.ns)}</td>
-            <td class="align-right">{formatPct(row.share_pct)} %</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <ColumnsTable
+      class="facts-table"
+      caption={t("Critical path of all steps")}
+      rows={found.critical_path.slice(0, MOST_ROWS)}
+      rowKey={(row) => `${row.kind} ${row.owner}`}
+      columns={[
+        [t("Kind"), (row) => kindName(row.kind)],
+        [
+          t("Op or call"),
+          (row) =>
+            row.op_name === null ? (
+              <span>{row.owner.replace(/_v\d+$/, "") || "–"}</span>
+            ) : (
+              <PageAnchor to={opPage(row.owner)} class="link">
+                {row.op_name} <Direction value={row.direction} />
+              </PageAnchor>
+            ),
+        ],
+        [t("Time in a step"), (row) => durationText(row.ns), RIGHT],
+        [t("Share of the step"), (row) => `${formatPct(row.share_pct)} %`, RIGHT],
+      ]}
+    />
   );
 }

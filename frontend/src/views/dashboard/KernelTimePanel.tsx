@@ -7,10 +7,11 @@ import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import type { Slice } from "../../lib/activities";
 import { sumText, sumUnit, useScale } from "../../lib/perStep";
-import { exactNs, formatInt, formatTimeIn, pickTimeUnit, type TimeUnit } from "../../lib/units";
+import { exactNs, formatInt, formatTimeIn, pickTimeUnit } from "../../lib/units";
 import { navigate } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { IconButton } from "../../ui/Button";
+import { ColumnsTable, RIGHT } from "../../ui/ColumnsTable";
 import { LimitMark } from "../../ui/Limits";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Unknown } from "../../ui/states";
@@ -84,46 +85,51 @@ export function KernelDetails(): JSX.Element {
   return (
     <Loaded resource={summary}>
       {(data) => {
-        const unit = pickTimeUnit((data.all.gpu_time_ns ?? 0) / scale.steps);
+        const { all, using_tc, memory, other, communication } = data;
+        const unit = pickTimeUnit((all.gpu_time_ns ?? 0) / scale.steps);
+        const rows: readonly DetailsRow[] = [
+          { label: t("All kernels"), swatch: "swatch-none", ...all },
+          { label: t("Kernels using Tensor Cores"), swatch: "part-tc", ...using_tc },
+          { label: t("Memory kernels"), swatch: "part-memory", ...memory },
+          { label: t("Communication"), swatch: "part-communication", ...communication },
+          {
+            label: t("All other kernels"),
+            swatch: "part-non_tc",
+            ...withoutPart(other, communication),
+          },
+        ];
+        const isShown = (row: DetailsRow) =>
+          row.swatch !== "part-communication" || (row.gpu_time_ns ?? 0) > 0;
         return (
-          <table class="facts-table">
-            <caption class="visually-hidden">{t("Kernel details")}</caption>
-            <thead>
-              <tr>
-                <th scope="col">{t("Kernels")}</th>
-                <th scope="col" class="align-right">
-                  {t("GPU time")} ({sumUnit(unit, scale)})
-                </th>
-                <th scope="col" class="align-right" title={t("Different kernels, by short name")}>
-                  {t("Count")}
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              <DetailsRow label={t("All kernels")} unit={unit} row={data.all} />
-              <DetailsRow
-                label={t("Kernels using Tensor Cores")}
-                tone="tc"
-                unit={unit}
-                row={data.using_tc}
-              />
-              <DetailsRow label={t("Memory kernels")} tone="memory" unit={unit} row={data.memory} />
-              {(data.communication.gpu_time_ns ?? 0) > 0 && (
-                <DetailsRow
-                  label={t("Communication")}
-                  tone="communication"
-                  unit={unit}
-                  row={data.communication}
-                />
-              )}
-              <DetailsRow
-                label={t("All other kernels")}
-                tone="non_tc"
-                unit={unit}
-                row={withoutPart(data.other, data.communication)}
-              />
-            </tbody>
-          </table>
+          <ColumnsTable<DetailsRow>
+            class="facts-table"
+            caption={t("Kernel details")}
+            rows={rows.filter(isShown)}
+            rowKey={(row) => row.label}
+            columns={[
+              [
+                t("Kernels"),
+                ({ label, swatch }) => (
+                  <>
+                    <span class={`swatch ${swatch}`} />
+                    {label}
+                  </>
+                ),
+                { isHead: true },
+              ],
+              [
+                `${t("GPU time")} (${sumUnit(unit, scale)})`,
+                ({ gpu_time_ns: ns }) =>
+                  ns === null ? <Unknown /> : formatTimeIn(ns / scale.steps, unit),
+                { ...RIGHT, tip: ({ gpu_time_ns: ns }) => (ns === null ? undefined : exactNs(ns)) },
+              ],
+              [
+                t("Count"),
+                ({ count }) => (count === null ? <Unknown /> : formatInt(count)),
+                { ...RIGHT, hint: t("Different kernels, by short name") },
+              ],
+            ]}
+          />
         );
       }}
     </Loaded>
@@ -131,6 +137,7 @@ export function KernelDetails(): JSX.Element {
 }
 
 type Sums = Pick<KernelSummaryAll, "gpu_time_ns" | "count">;
+type DetailsRow = Sums & { readonly label: string; readonly swatch: string };
 
 function withoutPart(all: Sums, part: Sums): Sums {
   const less = (one: number | null, other: number | null) =>
@@ -139,26 +146,4 @@ function withoutPart(all: Sums, part: Sums): Sums {
     gpu_time_ns: less(all.gpu_time_ns, part.gpu_time_ns),
     count: less(all.count, part.count),
   };
-}
-
-function DetailsRow(props: {
-  label: string;
-  tone?: string;
-  unit: TimeUnit;
-  row: Sums;
-}): JSX.Element {
-  const { gpu_time_ns: ns, count } = props.row;
-  const { steps } = useScale();
-  return (
-    <tr>
-      <th scope="row">
-        <span class={`swatch ${props.tone === undefined ? "swatch-none" : `part-${props.tone}`}`} />
-        {props.label}
-      </th>
-      <td class="align-right" title={ns === null ? undefined : exactNs(ns)}>
-        {ns === null ? <Unknown /> : formatTimeIn(ns / steps, props.unit)}
-      </td>
-      <td class="align-right">{count === null ? <Unknown /> : formatInt(count)}</td>
-    </tr>
-  );
 }

@@ -6,6 +6,7 @@ import type { NameEvidenceRow } from "../../api/types";
 import { t } from "../../i18n";
 import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { useScoped } from "../../state/scope";
+import { ColumnsTable, RIGHT, type TableColumn } from "../../ui/ColumnsTable";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded } from "../../ui/states";
 import { ViewLink } from "./ViewLink";
@@ -19,6 +20,18 @@ const GRADES: Readonly<Record<string, string>> = {
   module: t("module only"),
   unknown: t("unknown"),
 };
+
+const COLUMNS: readonly TableColumn<NameEvidenceRow>[] = [
+  [t("Evidence"), ({ name_grade: grade }) => GRADES[grade ?? ""] ?? grade, { isHead: true }],
+  [t("Share of GPU time"), ({ gpu_time_pct: pct }) => pct !== null && `${formatPct(pct)} %`, RIGHT],
+  [
+    t("GPU time"),
+    ({ gpu_time_ns: ns }) => ns !== null && durationText(ns),
+    { ...RIGHT, tip: ({ gpu_time_ns: ns }) => (ns === null ? undefined : exactNs(ns)) },
+  ],
+  [t("Ops"), ({ num_ops: ops }) => ops !== null && formatInt(ops), RIGHT],
+  [t("What it is"), (row) => row.name_reason],
+];
 
 /** Nothing where all of it was recorded: that is as it should be. */
 export function NamesPanel(): JSX.Element | null {
@@ -36,50 +49,15 @@ export function NamesPanel(): JSX.Element | null {
           results.length === 0 ? (
             <Empty title={t("No kernels were recorded")} />
           ) : (
-            <table class="facts-table">
-              <thead>
-                <tr>
-                  <th scope="col">{t("Evidence")}</th>
-                  <th scope="col" class="align-right">
-                    {t("Share of GPU time")}
-                  </th>
-                  <th scope="col" class="align-right">
-                    {t("GPU time")}
-                  </th>
-                  <th scope="col" class="align-right">
-                    {t("Ops")}
-                  </th>
-                  <th scope="col">{t("What it is")}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {results.map((row) => (
-                  <EvidenceRow key={`${row.name_grade} ${row.name_reason}`} row={row} />
-                ))}
-              </tbody>
-            </table>
+            <ColumnsTable<NameEvidenceRow>
+              class="facts-table"
+              rows={results}
+              rowKey={(row) => `${row.name_grade} ${row.name_reason}`}
+              columns={COLUMNS}
+            />
           )
         }
       </Loaded>
     </Panel>
-  );
-}
-
-function EvidenceRow({ row }: { row: NameEvidenceRow }): JSX.Element {
-  return (
-    <tr>
-      <th scope="row">{GRADES[row.name_grade ?? ""] ?? row.name_grade}</th>
-      <td class="align-right">
-        {row.gpu_time_pct === null ? "" : `${formatPct(row.gpu_time_pct)} %`}
-      </td>
-      <td
-        class="align-right"
-        title={row.gpu_time_ns === null ? undefined : exactNs(row.gpu_time_ns)}
-      >
-        {row.gpu_time_ns === null ? "" : durationText(row.gpu_time_ns)}
-      </td>
-      <td class="align-right">{row.num_ops === null ? "" : formatInt(row.num_ops)}</td>
-      <td>{row.name_reason}</td>
-    </tr>
   );
 }

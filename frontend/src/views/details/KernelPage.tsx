@@ -1,14 +1,13 @@
 /** One kernel, all ops together: its times over the iterations, durations, sizes, ops and advice. */
 
 import type { JSX } from "preact";
-import type { KernelLaunches, KernelsRow } from "../../api/types";
+import type { KernelLaunches } from "../../api/types";
 import { t } from "../../i18n";
 import { sumCount, sumUnit, useScale } from "../../lib/perStep";
 import { formatInt, formatPct } from "../../lib/units";
-import { useQuery } from "../../state/location";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { OPS_OF_KERNEL_TABLE } from "../../table/specs/kernels";
-import { useUrlTable } from "../../table/useTableState";
+import { RIGHT, SmallTable } from "../../ui/ColumnsTable";
 import { Flag } from "../../ui/Name";
 import { kernelPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
@@ -23,7 +22,6 @@ import {
   type OneProps,
   PageGrid,
   PageHead,
-  SmallTable,
   showIteration,
   sumTime,
   time,
@@ -34,7 +32,7 @@ import { Trend } from "./Trend";
 
 const LAUNCHES = [t("launch"), t("launches")] as const;
 
-export function KernelPage(): JSX.Element {
+export default function KernelPage(): JSX.Element {
   return (
     <OnePage<KernelLaunches>
       parameter="kernel"
@@ -50,7 +48,6 @@ export function KernelPage(): JSX.Element {
 }
 
 function OneKernel({ name, data: kernel }: OneProps<KernelLaunches>): JSX.Element {
-  const ops = useUrlTable(OPS_OF_KERNEL_TABLE, useQuery());
   const column = kernel.kernel_long_name === null ? "kernel_name" : "kernel_long_name";
   return (
     <PageGrid>
@@ -82,13 +79,11 @@ function OneKernel({ name, data: kernel }: OneProps<KernelLaunches>): JSX.Elemen
       </Panel>
       <AdviceAbout subject={{ kernelName: kernel.kernel_name }} />
       <div class="span-12 one-table">
-        <DataTable<KernelsRow>
+        <UrlTable
           spec={OPS_OF_KERNEL_TABLE}
-          control={ops}
           path="kernels/"
           params={{ [column]: name }}
           caption={t("Ops that launched it")}
-          title={<h2>{t("Ops that launched it")}</h2>}
         />
       </div>
     </PageGrid>
@@ -139,22 +134,19 @@ function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
   return (
     <SmallTable
       label={t("Launch sizes")}
-      head={[
-        [t("Grid")],
-        [t("Block")],
-        [t("Launches"), "align-right"],
-        [`${t("GPU time")} (${sumUnit(unit, scale)})`, "align-right"],
+      rows={kernel.sizes}
+      rowKey={(row) => `${row.grid} ${row.block}`}
+      columns={[
+        [t("Grid"), (row) => row.grid],
+        [t("Block"), (row) => row.block],
+        [t("Launches"), (row) => sumCount(row.num_calls, scale), RIGHT],
+        [
+          `${t("GPU time")} (${sumUnit(unit, scale)})`,
+          (row) => timeIn(row.gpu_time_ns / scale.steps, unit),
+          RIGHT,
+        ],
       ]}
       more={left > 0 ? t("{count} further sizes with less GPU time", { count: left }) : null}
-    >
-      {kernel.sizes.map((row) => (
-        <tr key={`${row.grid} ${row.block}`}>
-          <td>{row.grid}</td>
-          <td>{row.block}</td>
-          <td class="align-right">{sumCount(row.num_calls, scale)}</td>
-          <td class="align-right">{timeIn(row.gpu_time_ns / scale.steps, unit)}</td>
-        </tr>
-      ))}
-    </SmallTable>
+    />
   );
 }

@@ -19,11 +19,11 @@ import { formatInt, formatPct } from "../../lib/units";
 import { currentQuery, useQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { OP_KERNELS_TABLE } from "../../table/specs/kernels";
 import { StackTrace } from "../../table/specs/ops";
-import { useUrlTable } from "../../table/useTableState";
 import { IconButton } from "../../ui/Button";
+import { RIGHT, SmallTable } from "../../ui/ColumnsTable";
 import { Direction, Flag } from "../../ui/Name";
 import { opPage, PageAnchor, timelineAt } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
@@ -39,7 +39,6 @@ import {
   type OneProps,
   PageGrid,
   PageHead,
-  SmallTable,
   showIteration,
   sumTime,
   time,
@@ -57,7 +56,7 @@ function path(opId: string, part = ""): string {
   return `ops/${encodeURIComponent(opId)}/${part}`;
 }
 
-export function OpPage(): JSX.Element {
+export default function OpPage(): JSX.Element {
   return (
     <OnePage<OpRow>
       parameter="op"
@@ -71,7 +70,6 @@ export function OpPage(): JSX.Element {
 }
 
 function OneOp({ name: opId, data: op }: OneProps<OpRow>): JSX.Element {
-  const kernels = useUrlTable(OP_KERNELS_TABLE, useQuery());
   const name = op.op_name ?? opId;
   return (
     <PageGrid>
@@ -102,9 +100,8 @@ function OneOp({ name: opId, data: op }: OneProps<OpRow>): JSX.Element {
         <Source op={op} />
       </Panel>
       <div class="span-12 one-table">
-        <DataTable<OpKernelsRow>
+        <UrlTable
           spec={OP_KERNELS_TABLE}
-          control={kernels}
           path={path(opId, "kernels/")}
           caption={t("Kernels of {name}", { name })}
           title={<h2>{t("Kernels")}</h2>}
@@ -314,19 +311,20 @@ function Shapes({ opId, calls }: { opId: string; calls: OpCalls }): JSX.Element 
   return (
     <SmallTable
       label={t("Shapes")}
-      head={[[t("Operator")], [t("Input shapes")], [t("Calls"), "align-right"]]}
-    >
-      {rows.map((row) => (
-        <tr key={row.unit_id}>
-          <td>{row.unit_name}</td>
-          <td>
-            <code>{row.input_shapes}</code>
-          </td>
-          <td class="align-right">{formatInt(row.num_calls ?? 0)}</td>
-        </tr>
-      ))}
-    </SmallTable>
+      rows={rows}
+      rowKey={(row) => String(row.unit_id)}
+      columns={[
+        [t("Operator"), (row) => row.unit_name],
+        [t("Input shapes"), (row) => <code>{row.input_shapes}</code>],
+        [t("Calls"), (row) => formatInt(row.num_calls ?? 0), RIGHT],
+      ]}
+    />
   );
+}
+
+function shapesText(text: string): JSX.Element {
+  if (text !== "") return <code>{text}</code>;
+  return <Unknown reason={t("The profile does not contain these shapes.")} />;
 }
 
 function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
@@ -338,30 +336,20 @@ function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
   return (
     <SmallTable
       label={t("Shapes")}
-      head={[
-        [t("Input shapes")],
-        [t("Output shapes")],
-        [t("Calls"), "align-right"],
-        [`${t("GPU time")} (${sumUnit(unit, scale)})`, "align-right"],
+      rows={shapes}
+      rowKey={(row) => `${row.input_shapes} ${row.output_shapes}`}
+      columns={[
+        [t("Input shapes"), (row) => shapesText(row.input_shapes)],
+        [t("Output shapes"), (row) => shapesText(row.output_shapes)],
+        [t("Calls"), (row) => sumCount(row.num_calls, scale), RIGHT],
+        [
+          `${t("GPU time")} (${sumUnit(unit, scale)})`,
+          (row) => timeIn(perStep(row.gpu_time_ns), unit),
+          RIGHT,
+        ],
       ]}
       more={left > 0 ? t("{count} further shapes with less GPU time", { count: left }) : null}
-    >
-      {shapes.map((row) => (
-        <tr key={`${row.input_shapes} ${row.output_shapes}`}>
-          {[row.input_shapes, row.output_shapes].map((text, place) => (
-            <td key={place}>
-              {text === "" ? (
-                <Unknown reason={t("The profile does not contain these shapes.")} />
-              ) : (
-                <code>{text}</code>
-              )}
-            </td>
-          ))}
-          <td class="align-right">{sumCount(row.num_calls, scale)}</td>
-          <td class="align-right">{timeIn(perStep(row.gpu_time_ns), unit)}</td>
-        </tr>
-      ))}
-    </SmallTable>
+    />
   );
 }
 

@@ -72,37 +72,6 @@ export function PageGrid({ children }: { children: ComponentChildren }): JSX.Ele
   );
 }
 
-/** A small table in a panel; keys can scroll it. */
-export function SmallTable(props: {
-  label: string;
-  head: readonly (readonly [title: string, align?: "align-right"])[];
-  children: ComponentChildren;
-  /** How many rows there are beyond these. */
-  more?: string | null;
-}): JSX.Element {
-  return (
-    <>
-      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must have the focus to be scrolled by key */}
-      <div class="table-scroll" role="group" aria-label={props.label} tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              {props.head.map(([title, align]) => (
-                <th key={title} scope="col" class={align}>
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>{props.children}</tbody>
-        </table>
-      </div>
-      {props.more != null && <p>{props.more}</p>}
-    </>
-  );
-}
-
 /** The name in full, however long it is. */
 export function PageHead(props: {
   kind: string;

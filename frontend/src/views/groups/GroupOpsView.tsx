@@ -1,13 +1,10 @@
 /** Group ops: the model as a tree of modules and their ops, or as a list to search and filter. */
 
 import type { JSX } from "preact";
-import type { GroupOpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
-import { useScope } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { GROUPS_TABLE } from "../../table/specs/groups";
-import { useUrlTable } from "../../table/useTableState";
 import { Segmented } from "../../ui/Segmented";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
@@ -16,7 +13,7 @@ import { GroupTree, showInTree } from "./GroupTree";
 
 type Shape = "tree" | "list";
 
-export function GroupOpsView(): JSX.Element {
+export default function GroupOpsView(): JSX.Element {
   const query = useQuery();
   const shape: Shape = query.get("as") === "list" ? "list" : "tree";
   const choice = <ShapeToggle shape={shape} />;
@@ -49,12 +46,9 @@ function ShapeToggle({ shape }: { shape: Shape }): JSX.Element {
 }
 
 function GroupList({ choice }: { choice: JSX.Element }): JSX.Element {
-  const table = useUrlTable(GROUPS_TABLE, useQuery());
-  const { profile } = useScope();
   return (
-    <DataTable<GroupOpsRow>
+    <UrlTable
       spec={GROUPS_TABLE}
-      control={table}
       path="group-ops/"
       caption={t("Groups and ops")}
       title={
@@ -64,7 +58,7 @@ function GroupList({ choice }: { choice: JSX.Element }): JSX.Element {
         </>
       }
       onSelect={(row) => (row.kind === "op" ? openOp(row.id) : showInTree(row))}
-      whenEmpty={<NoOps reason={profile.info.no_ops_reason ?? null} />}
+      whenEmpty={<NoOps />}
     />
   );
 }

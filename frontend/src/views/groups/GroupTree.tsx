@@ -297,7 +297,7 @@ function BranchPage(props: {
   if (parent === null && count === 0) {
     return (
       <Message level={level} tree={tree}>
-        <NoOps reason={unknown?.["*"] ?? scope.profile.info.no_ops_reason ?? null} />
+        <NoOps reason={unknown?.["*"]} />
       </Message>
     );
   }

@@ -19,7 +19,7 @@ const HEIGHT = 44;
 const MARGIN = 6;
 const MOST_OPS = 50;
 
-export function HistoryView(): JSX.Element {
+export default function HistoryView(): JSX.Element {
   const query = useQuery();
   const { profile } = useScope();
   const isAll = query.get("all") === "1";

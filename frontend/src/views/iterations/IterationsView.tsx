@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { isReport } from "../../api/source";
-import type { IterationsRow, PerformanceSummary } from "../../api/types";
+import type { PerformanceSummary } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
 import { type IndexRange, panned } from "../../charts/iterationFigure";
@@ -12,9 +12,8 @@ import { formatInt } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { parseIndexRange } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { ITERATIONS_TABLE } from "../../table/specs/iterations";
-import { useUrlTable } from "../../table/useTableState";
 import { Button, IconButton } from "../../ui/Button";
 import { Icon } from "../../ui/icons";
 import { Segmented } from "../../ui/Segmented";
@@ -24,11 +23,10 @@ import { type Draft, readDraft } from "./reaggregation";
 
 const CHART_HEIGHT = 320;
 
-export function IterationsView(): JSX.Element {
+export default function IterationsView(): JSX.Element {
   const query = useQuery();
   const { aggregation } = useScope();
   const summary = useScoped<PerformanceSummary>("performance-summary/").data;
-  const table = useUrlTable(ITERATIONS_TABLE, query);
   const draft = readDraft(query, aggregation);
   const total = summary?.total_iterations ?? null;
   return (
@@ -39,9 +37,8 @@ export function IterationsView(): JSX.Element {
       </header>
       <ChartSection draft={draft} total={total} />
       {!isReport() && <ReaggregateForm draft={draft} last={total === null ? null : total - 1} />}
-      <DataTable<IterationsRow>
+      <UrlTable
         spec={ITERATIONS_TABLE}
-        control={table}
         path="iterations/"
         caption={t("Iterations")}
         title={<h2>{t("All intervals")}</h2>}

@@ -1,15 +1,13 @@
 /** Kernels by op: an iteration, its ops, and the kernels of one of them. Three linked tables. */
 
 import type { JSX } from "preact";
-import type { IterationKernelsRow, IterationOpsRow, OpsRow } from "../../api/types";
+import type { OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
-import type { Query } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { ITERATION_OP_KERNELS_TABLE } from "../../table/specs/kernels";
 import { ITERATION_OPS_TABLE } from "../../table/specs/ops";
-import { useUrlTable } from "../../table/useTableState";
 import { Name } from "../../ui/Name";
 import { Empty } from "../../ui/states";
 import { focusRows, focusRowsSoon, selectRow } from "../linking";
@@ -27,17 +25,15 @@ function selectOp(op: string | null): void {
   selectRow({ op }, [ITERATION_OP_KERNELS_TABLE.id]);
 }
 
-export function KernelsByOpView(): JSX.Element {
+export default function KernelsByOpView(): JSX.Element {
   const query = useQuery();
   const iteration = chosenIteration(query, useScope().aggregation);
-  const ops = useUrlTable(ITERATION_OPS_TABLE, query);
   const op = query.get("op") ?? null;
   const caption = t("Ops in iteration {iteration}", { iteration });
   return (
     <div class="view view-triple">
       <h1 class="visually-hidden">{t("Kernels by op")}</h1>
       <IterationPicker
-        query={query}
         selected={iteration}
         onSelect={selectIteration}
         onDrill={(next) => {
@@ -45,13 +41,11 @@ export function KernelsByOpView(): JSX.Element {
           focusRowsSoon(OP_ROWS);
         }}
       />
-      <DataTable<IterationOpsRow>
+      <UrlTable
         key={iteration}
         spec={ITERATION_OPS_TABLE}
-        control={ops}
         path={`iterations/${iteration}/ops/`}
         caption={caption}
-        title={<h2>{caption}</h2>}
         selected={op}
         onSelect={(row) => selectOp(row.op_id)}
         onDrill={(row) => {
@@ -69,22 +63,19 @@ export function KernelsByOpView(): JSX.Element {
           </Empty>
         </section>
       ) : (
-        <Launches query={query} iteration={iteration} op={op} key={`${iteration} ${op}`} />
+        <Launches iteration={iteration} op={op} key={`${iteration} ${op}`} />
       )}
     </div>
   );
 }
 
-function Launches(props: { query: Query; iteration: string; op: string }): JSX.Element {
-  const { query, iteration, op } = props;
+function Launches({ iteration, op }: { iteration: string; op: string }): JSX.Element {
   const path = encodeURIComponent(op);
   const found = useScoped<OpsRow>(`ops/${path}/`);
-  const launches = useUrlTable(ITERATION_OP_KERNELS_TABLE, query);
   const name = found.data?.op_name ?? op;
   return (
-    <DataTable<IterationKernelsRow>
+    <UrlTable
       spec={ITERATION_OP_KERNELS_TABLE}
-      control={launches}
       path={`iterations/${iteration}/ops/${path}/kernels/`}
       caption={t("Kernels of {name} in iteration {iteration}", { name, iteration })}
       title={

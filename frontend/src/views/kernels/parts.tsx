@@ -5,9 +5,8 @@ import type { IterationsRow } from "../../api/types";
 import { t } from "../../i18n";
 import type { Query } from "../../state/query";
 import { type Scope, useScope } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { PICK_ITERATION_TABLE } from "../../table/specs/iterations";
-import { useUrlTable } from "../../table/useTableState";
 import { Empty } from "../../ui/states";
 
 export const ITERATION_ROWS = "iteration-rows";
@@ -28,17 +27,14 @@ export function chosenIteration(query: Query, aggregation: Scope["aggregation"])
 }
 
 export function IterationPicker(props: {
-  query: Query;
   selected: string;
   onSelect: (iteration: string) => void;
   onDrill: (iteration: string) => void;
 }): JSX.Element {
-  const control = useUrlTable(PICK_ITERATION_TABLE, props.query);
   const name = (row: IterationsRow) => String(row.iteration_index);
   return (
-    <DataTable<IterationsRow>
+    <UrlTable
       spec={PICK_ITERATION_TABLE}
-      control={control}
       path="iterations/"
       params={ONLY_AGGREGATED}
       caption={t("Aggregated iterations")}

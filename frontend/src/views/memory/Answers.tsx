@@ -6,9 +6,10 @@ import { t } from "../../i18n";
 import { bytesText } from "../../lib/bytes";
 import { formatInt } from "../../lib/units";
 import { Button } from "../../ui/Button";
+import { RIGHT, SmallTable } from "../../ui/ColumnsTable";
 import { Panel } from "../../ui/Panel";
 import { Empty } from "../../ui/states";
-import { type Fact, Facts, SmallTable } from "../details/parts";
+import { type Fact, Facts } from "../details/parts";
 
 const MOST_STEPS = 200;
 
@@ -42,10 +43,21 @@ function Steps(props: { shown: MemoryRecording; onChoose: (event: number) => voi
     );
   }
   const rows = shown.steps.slice(0, MOST_STEPS);
+  const stepButton = (row: MemoryRecording["steps"][number]) => (
+    <Button class="link-button" onClick={() => onChoose(row.event)}>
+      {t("Step {number}", { number: row.step })}
+    </Button>
+  );
   return (
     <SmallTable
       label={t("Peak of each step")}
-      head={[[t("Step")], [t("Iteration")], [t("Size"), "align-right"]]}
+      rows={rows}
+      rowKey={(row) => row.step}
+      columns={[
+        [t("Step"), stepButton],
+        [t("Iteration"), ({ iteration_index: index }) => (index === null ? "–" : formatInt(index))],
+        [t("Size"), (row) => bytesText(row.allocated_bytes), RIGHT],
+      ]}
       more={
         shown.num_steps > rows.length
           ? t("The first {shown} of {count}.", {
@@ -54,19 +66,7 @@ function Steps(props: { shown: MemoryRecording; onChoose: (event: number) => voi
             })
           : null
       }
-    >
-      {rows.map((row) => (
-        <tr key={row.step}>
-          <td>
-            <Button class="link-button" onClick={() => onChoose(row.event)}>
-              {t("Step {number}", { number: row.step })}
-            </Button>
-          </td>
-          <td>{row.iteration_index === null ? "–" : formatInt(row.iteration_index)}</td>
-          <td class="align-right">{bytesText(row.allocated_bytes)}</td>
-        </tr>
-      ))}
-    </SmallTable>
+    />
   );
 }
 
@@ -78,16 +78,14 @@ function Leaks({ shown }: { shown: MemoryRecording }): JSX.Element {
   return (
     <SmallTable
       label={t("Grows with each step")}
-      head={[[t("Module and op")], [t("Steps"), "align-right"], [t("Size"), "align-right"]]}
-    >
-      {shown.leaks.map((row) => (
-        <tr key={row.name}>
-          <td class="memory-name">{row.name}</td>
-          <td class="align-right">{formatInt(row.steps)}</td>
-          <td class="align-right">{bytesText(row.bytes)}</td>
-        </tr>
-      ))}
-    </SmallTable>
+      rows={shown.leaks}
+      rowKey={(row) => row.name}
+      columns={[
+        [t("Module and op"), (row) => row.name, { class: "memory-name" }],
+        [t("Steps"), (row) => formatInt(row.steps), RIGHT],
+        [t("Size"), (row) => bytesText(row.bytes), RIGHT],
+      ]}
+    />
   );
 }
 

@@ -1,6 +1,6 @@
 /** What lives at one moment: by kind, and by module and op with a call stack. */
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import type { MemoryAlive, MemoryOwner, MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
 import { bytesText } from "../../lib/bytes";
@@ -8,10 +8,10 @@ import { formatInt, formatPct } from "../../lib/units";
 import { currentQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
 import { useScoped } from "../../state/scope";
+import { RIGHT, SmallTable } from "../../ui/ColumnsTable";
 import { PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Skeleton } from "../../ui/states";
-import { SmallTable } from "../details/parts";
 import { placeText } from "./Curve";
 import { evidenceText, kindColor, kindName } from "./kinds";
 
@@ -66,22 +66,24 @@ function Kinds(props: {
       </p>
       <SmallTable
         label={t("Memory by kind")}
-        head={[[t("Kind")], [t("Size"), "align-right"], [t("Share"), "align-right"]]}
-      >
-        {alive.kinds.map((row) => (
-          <tr key={row.kind}>
-            <td>
-              <i class="timeline-swatch" style={{ background: kindColor(row.kind) }} />
-              {kindName(row.kind)}
-              {isPeak && (evidence.get(row.kind) ?? "") !== "" && (
-                <span class="memory-why">{evidenceText(evidence.get(row.kind) ?? "")}</span>
-              )}
-            </td>
-            <td class="align-right">{size(row.bytes)}</td>
-            <td class="align-right">{formatPct((100 * row.bytes) / whole)} %</td>
-          </tr>
-        ))}
-      </SmallTable>
+        rows={alive.kinds}
+        rowKey={(row) => row.kind}
+        columns={[
+          [
+            t("Kind"),
+            ({ kind }) => (
+              <>
+                <Kind kind={kind} />
+                {isPeak && (evidence.get(kind) ?? "") !== "" && (
+                  <span class="memory-why">{evidenceText(evidence.get(kind) ?? "")}</span>
+                )}
+              </>
+            ),
+          ],
+          [t("Size"), (row) => size(row.bytes), RIGHT],
+          [t("Share"), (row) => `${formatPct((100 * row.bytes) / whole)} %`, RIGHT],
+        ]}
+      />
     </>
   );
 }
@@ -90,72 +92,55 @@ function size(bytes: number): JSX.Element {
   return <span title={`${formatInt(bytes)} B`}>{bytesText(bytes)}</span>;
 }
 
-function Owners({ alive }: { alive: MemoryAlive }): JSX.Element {
-  const { owners, num_owners } = alive;
+function Kind({ kind, title }: { kind: string; title?: string }): JSX.Element {
   return (
-    <SmallTable
-      label={t("Who holds it")}
-      head={[
-        [t("Module")],
-        [t("Op or line")],
-        [t("Kind")],
-        [t("Size"), "align-right"],
-        [t("Allocations"), "align-right"],
-      ]}
-      more={
-        num_owners > owners.length
-          ? t("The {shown} largest of {count}.", {
-              shown: formatInt(owners.length),
-              count: formatInt(num_owners),
-            })
-          : null
-      }
-    >
-      {owners.map((row) => (
-        <OwnerRow key={`${row.module} ${row.op} ${row.kind}`} row={row} />
-      ))}
-    </SmallTable>
+    <>
+      <i class="timeline-swatch" style={{ background: kindColor(kind) }} />
+      <span title={title}>{kindName(kind)}</span>
+    </>
   );
 }
 
-function OwnerRow({ row }: { row: MemoryOwner }): JSX.Element {
+function Owners({ alive }: { alive: MemoryAlive }): JSX.Element {
+  const { owners, num_owners } = alive;
+  const counts = { shown: formatInt(owners.length), count: formatInt(num_owners) };
   return (
-    <tr>
-      <td class="memory-name">
-        {row.op_path === null ? (
-          row.module || "–"
-        ) : (
-          <PageAnchor
-            class="link"
-            to={{
-              ...patchForView(currentQuery(), "ops"),
-              "ops.f.op_name__icontains": row.op_path,
-            }}
-          >
-            {row.module}
-          </PageAnchor>
-        )}
-      </td>
-      <td class="memory-name">
-        {row.stack.length === 0 ? (
-          row.op || "–"
-        ) : (
-          <details>
-            <summary>{row.op || "–"}</summary>
-            <ol class="memory-stack">
-              {row.stack.map((frame, index) => (
-                <li key={`${index} ${frame}`}>{frame}</li>
-              ))}
-            </ol>
-          </details>
-        )}
-      </td>
-      <td>
-        <i class="timeline-swatch" style={{ background: kindColor(row.kind) }} />
-        <span title={evidenceText(row.evidence)}>{kindName(row.kind)}</span>
-      </td>
-      <td class="align-right">{size(row.bytes)}</td>
-      <td class="align-right">{formatInt(row.allocations)}</td>
-    </tr>
+    <SmallTable
+      label={t("Who holds it")}
+      rows={owners}
+      rowKey={(row) => `${row.module} ${row.op} ${row.kind}`}
+      columns={[
+        [t("Module"), moduleOf, { class: "memory-name" }],
+        [t("Op or line"), opOrLine, { class: "memory-name" }],
+        [t("Kind"), (row) => <Kind kind={row.kind} title={evidenceText(row.evidence)} />],
+        [t("Size"), (row) => size(row.bytes), RIGHT],
+        [t("Allocations"), (row) => formatInt(row.allocations), RIGHT],
+      ]}
+      more={num_owners > owners.length ? t("The {shown} largest of {count}.", counts) : null}
+    />
+  );
+}
+
+function moduleOf({ op_path, module }: MemoryOwner): ComponentChildren {
+  if (op_path === null) return module || "–";
+  const ops = { ...patchForView(currentQuery(), "ops"), "ops.f.op_name__icontains": op_path };
+  return (
+    <PageAnchor class="link" to={ops}>
+      {module}
+    </PageAnchor>
+  );
+}
+
+function opOrLine({ op, stack }: MemoryOwner): ComponentChildren {
+  if (stack.length === 0) return op || "–";
+  return (
+    <details>
+      <summary>{op || "–"}</summary>
+      <ol class="memory-stack">
+        {stack.map((frame, index) => (
+          <li key={`${index} ${frame}`}>{frame}</li>
+        ))}
+      </ol>
+    </details>
   );
 }

@@ -20,7 +20,7 @@ import { LiveAllocations } from "./LiveAllocations";
 const SPAN = "span";
 const CURSOR = "event";
 
-export function MemoryView(): JSX.Element {
+export default function MemoryView(): JSX.Element {
   const memory = useScoped<Memory>("memory/");
   return (
     <div class="view view-memory">

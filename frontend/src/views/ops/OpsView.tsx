@@ -2,11 +2,11 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo } from "preact/hooks";
-import type { KernelsRow, MergedKernelsRow, OpKernelsRow, OpsRow } from "../../api/types";
+import type { MergedKernelsRow, OpKernelsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope, useScoped } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import type { TableSpec } from "../../table/spec";
 import {
   ALL_KERNELS_TABLE,
@@ -29,7 +29,7 @@ function selectOp(opId: string | null): void {
   selectRow({ op: opId }, ["kernels"]);
 }
 
-export function OpsView(): JSX.Element {
+export default function OpsView(): JSX.Element {
   const query = useQuery();
   const hasRanks = isOfRanks(useScope().profile);
   const isMerged = hasRanks && areRanksMerged(query);
@@ -77,13 +77,10 @@ function OpsTable<Row extends { readonly op_id: string }>(props: {
   choice: ComponentChildren;
 }): JSX.Element {
   const query = useQuery();
-  const { profile } = useScope();
-  const ops = useUrlTable(props.spec, query);
   return (
-    <DataTable<Row>
+    <UrlTable
       key={props.path}
       spec={props.spec}
-      control={ops}
       path={props.path}
       caption={t("Ops")}
       title={
@@ -99,7 +96,7 @@ function OpsTable<Row extends { readonly op_id: string }>(props: {
         focusRowsSoon(KERNEL_ROWS);
       }}
       onBack={() => selectOp(null)}
-      whenEmpty={<NoOps reason={profile.info.no_ops_reason ?? null} />}
+      whenEmpty={<NoOps />}
       bodyId={OP_ROWS}
     />
   );
@@ -130,14 +127,11 @@ function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
     onBack: () => focusRows(OP_ROWS),
     bodyId: KERNEL_ROWS,
   };
-  const merged = useUrlTable(MERGED_KERNELS_TABLE, query);
-  const each = useUrlTable(ALL_KERNELS_TABLE, query);
   if (!areMerged) {
     return (
-      <DataTable<KernelsRow>
+      <UrlTable
         key="each"
         spec={ALL_KERNELS_TABLE}
-        control={each}
         path="kernels/"
         onSelect={(kernel) => {
           if (kernel.op_id !== undefined) selectOp(kernel.op_id);
@@ -147,10 +141,9 @@ function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
     );
   }
   return (
-    <DataTable<MergedKernelsRow>
+    <UrlTable
       key="merged"
       spec={MERGED_KERNELS_TABLE}
-      control={merged}
       path="merged-kernels/"
       onSelect={showOpsOfKernel}
       {...shared}
@@ -183,12 +176,10 @@ function OpsChoice({ areMerged }: { areMerged: boolean }): JSX.Element {
 /** The selected op beside the table; its kernels are a table as well. */
 function SelectedOp({ opId }: { opId: string }): JSX.Element {
   const op = useScoped<OpsRow>(`ops/${encodeURIComponent(opId)}/`);
-  const kernels = useUrlTable(KERNELS_IN_PANE, useQuery());
   return (
     <OpPane opId={opId} onClose={() => selectOp(null)}>
-      <DataTable<OpKernelsRow>
+      <UrlTable
         spec={KERNELS_IN_PANE}
-        control={kernels}
         path={`ops/${encodeURIComponent(opId)}/kernels/`}
         caption={t("Kernels of {name}", { name: op.data?.op_name ?? opId })}
         title={<h2>{t("Kernels")}</h2>}

@@ -3,14 +3,12 @@
 import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
-import type { CanReplay, CollectivesRow, RanksRow, Stragglers } from "../../api/types";
+import type { CanReplay, RanksRow, Stragglers } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { COLLECTIVES_TABLE, RANKS_TABLE } from "../../table/specs/ranks";
-import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
 import { ScaleSwitch } from "../../ui/ScaleSwitch";
 import { Loaded, Skeleton } from "../../ui/states";
@@ -62,10 +60,7 @@ function Sentence({ compared }: { compared: Compared | null }): JSX.Element {
   );
 }
 
-export function RanksView(): JSX.Element {
-  const query = useQuery();
-  const ranks = useUrlTable(RANKS_TABLE, query);
-  const collectives = useUrlTable(COLLECTIVES_TABLE, query);
+export default function RanksView(): JSX.Element {
   return (
     <div class="view view-ranks">
       <h1 class="visually-hidden">{t("Ranks")}</h1>
@@ -85,20 +80,8 @@ export function RanksView(): JSX.Element {
       >
         <RankBars />
       </Panel>
-      <DataTable<RanksRow>
-        spec={RANKS_TABLE}
-        control={ranks}
-        path="ranks/"
-        caption={t("Ranks")}
-        title={<h2>{t("Ranks")}</h2>}
-      />
-      <DataTable<CollectivesRow>
-        spec={COLLECTIVES_TABLE}
-        control={collectives}
-        path="collectives/"
-        caption={t("Collectives")}
-        title={<h2>{t("Collectives")}</h2>}
-      />
+      <UrlTable spec={RANKS_TABLE} path="ranks/" caption={t("Ranks")} />
+      <UrlTable spec={COLLECTIVES_TABLE} path="collectives/" caption={t("Collectives")} />
     </div>
   );
 }

@@ -1,7 +1,7 @@
 /** The roofline: the rates that ops achieved under the peaks of the GPU, and where time could be saved. */
 
 import type { JSX } from "preact";
-import type { Efficiency, OpEfficiencyRow } from "../../api/types";
+import type { Efficiency } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -9,7 +9,7 @@ import { t } from "../../i18n";
 import { formatInt, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import type { TableSpec } from "../../table/spec";
 import {
   EFFICIENCY_TABLE,
@@ -17,14 +17,13 @@ import {
   ITERATION_EFFICIENCY_TABLE,
   TYPE_EFFICIENCY_TABLE,
 } from "../../table/specs/efficiency";
-import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { ErrorNote, Skeleton, Unknown } from "../../ui/states";
 
 const CHART_HEIGHT = 420;
 
-export function RooflineView(): JSX.Element {
+export default function RooflineView(): JSX.Element {
   return (
     <div class="view view-roofline">
       <h1 class="visually-hidden">{t("Roofline")}</h1>
@@ -97,11 +96,9 @@ function LeftToWin(): JSX.Element {
 }
 
 function OpTable(): JSX.Element {
-  const ops = useUrlTable(EFFICIENCY_TABLE, useQuery());
   return (
-    <DataTable<OpEfficiencyRow>
+    <UrlTable
       spec={EFFICIENCY_TABLE}
-      control={ops}
       path="op-efficiency/"
       caption={t("Time lost vs. roofline")}
       title={<TableTitle by={null} />}
@@ -111,11 +108,9 @@ function OpTable(): JSX.Element {
 
 function SumTable<Row>(props: { by: Sum; spec: TableSpec<Row>; path: string }): JSX.Element {
   const { by, spec, path } = props;
-  const control = useUrlTable(spec, useQuery());
   return (
-    <DataTable
+    <UrlTable
       spec={spec}
-      control={control}
       path={path}
       caption={t("Time lost vs. roofline")}
       title={<TableTitle by={by} />}

@@ -1,23 +1,19 @@
 /** The events that begin in some time as a table: sorted, filtered, exported, by keys alone. */
 
 import type { JSX } from "preact";
-import type { TimelineEventsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { absolute, type Span } from "../../lib/timeline";
-import { navigate, useQuery } from "../../state/location";
-import { DataTable } from "../../table/DataTable";
+import { navigate } from "../../state/location";
+import { UrlTable } from "../../table/DataTable";
 import { TIMELINE_EVENTS_TABLE } from "../../table/specs/timeline";
-import { useUrlTable } from "../../table/useTableState";
 import { timelineAt } from "../../ui/PageLink";
 
 export function EventsPanel(props: { span: Span; origin: bigint; isChosen: boolean }): JSX.Element {
   const { span, origin, isChosen } = props;
-  const control = useUrlTable(TIMELINE_EVENTS_TABLE, useQuery());
   return (
     <div class="span-12">
-      <DataTable<TimelineEventsRow>
+      <UrlTable
         spec={TIMELINE_EVENTS_TABLE}
-        control={control}
         path="timeline/events/"
         params={{
           start_time_ns__gte: absolute(Math.floor(span.low), origin),

@@ -3,15 +3,16 @@
 import type { JSX } from "preact";
 import type { Timeline, TimelineRange } from "../../api/types";
 import { t } from "../../i18n";
-import { type ShortNames, shortNames } from "../../lib/names";
+import { shortNames } from "../../lib/names";
 import { absolute, lengthOf, moments, type Span } from "../../lib/timeline";
 import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { AggregateButton } from "../../ui/AggregateButton";
+import { RIGHT, SmallTable, type TableColumn } from "../../ui/ColumnsTable";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded } from "../../ui/states";
-import { SmallTable, time } from "../details/parts";
+import { time } from "../details/parts";
 
 const CATEGORIES = [
   ...[t("Tensor Core kernels"), t("Other kernels"), t("Communication"), t("Copies"), t("Sets")],
@@ -31,7 +32,8 @@ export function RangeTotals(props: {
     start_ns: absolute(Math.floor(span.low), origin),
     stop_ns: absolute(Math.ceil(span.high), origin),
   });
-  const titles = new Map(timeline.lanes.map((lane) => [lane.key, lane]));
+  const titles = new Map(timeline.lanes.map((lane) => [lane.key, laneName(lane)]));
+  const laneOf = ({ lane }: { readonly lane: string }) => titles.get(lane) ?? "";
   return (
     <>
       <Panel
@@ -47,49 +49,35 @@ export function RangeTotals(props: {
         <Loaded resource={found}>
           {(data) => {
             const ops = data.ops.slice(0, MOST_ROWS);
-            const names = namesOf(ops);
             return data.categories.length === 0 ? (
               <Empty title={t("No work of a GPU in this time")} />
             ) : (
               <>
                 <SmallTable
                   label={t("GPU time by kind of work")}
-                  head={[
-                    [t("Kind")],
-                    [t("Events"), "align-right"],
-                    [t("Time"), "align-right"],
-                    [t("Share"), "align-right"],
+                  rows={data.categories}
+                  rowKey={(row) => row.category}
+                  columns={[
+                    [t("Kind"), ({ category }) => <Category category={category} />],
+                    [t("Events"), (row) => formatInt(row.num_events), RIGHT],
+                    [t("Time"), (row) => time(row.time_ns), RIGHT],
+                    [
+                      t("Share"),
+                      (row) => `${formatPct((100 * row.time_ns) / lengthOf(span))} %`,
+                      RIGHT,
+                    ],
                   ]}
-                >
-                  {data.categories.map((row) => (
-                    <tr key={row.category}>
-                      <td>
-                        <i
-                          class="timeline-swatch"
-                          style={{ background: `var(--part-${COLORS[row.category] ?? "other"})` }}
-                        />
-                        {CATEGORIES[row.category] ?? ""}
-                      </td>
-                      <td class="align-right">{formatInt(row.num_events)}</td>
-                      <td class="align-right">{time(row.time_ns)}</td>
-                      <td class="align-right">
-                        {formatPct((100 * row.time_ns) / lengthOf(span))} %
-                      </td>
-                    </tr>
-                  ))}
-                </SmallTable>
+                />
                 <SmallTable
                   label={t("GPU time by op")}
-                  head={[[t("Op")], [t("Events"), "align-right"], [t("Time"), "align-right"]]}
-                >
-                  {ops.map((row) => (
-                    <tr key={row.op_id}>
-                      <OpCell id={row.op_id} name={row.op_name} names={names} />
-                      <td class="align-right">{formatInt(row.num_events)}</td>
-                      <td class="align-right">{time(row.time_ns)}</td>
-                    </tr>
-                  ))}
-                </SmallTable>
+                  rows={ops}
+                  rowKey={(row) => row.op_id ?? ""}
+                  columns={[
+                    opColumn(ops),
+                    [t("Events"), (row) => formatInt(row.num_events), RIGHT],
+                    [t("Time"), (row) => time(row.time_ns), RIGHT],
+                  ]}
+                />
               </>
             );
           }}
@@ -102,21 +90,23 @@ export function RangeTotals(props: {
               row.start_ns - (timeline.start_ns ?? 0);
             const shown = data.events.slice(0, MOST_ROWS);
             const starts = moments(shown.map(start));
-            const names = namesOf(shown);
             return (
               <SmallTable
                 label={t("Longest events")}
-                head={[
-                  [t("Event")],
-                  [t("Lane")],
-                  [t("Op")],
+                rows={shown}
+                rowKey={(row) => `${row.lane} ${row.start_ns}`}
+                columns={[
+                  [t("Event"), (row) => row.name, { tip: (row) => row.name }],
+                  [t("Lane"), laneOf, { tip: laneOf }],
+                  opColumn(shown),
                   [
                     starts.origin === null
                       ? t("Start")
                       : t("Start, from {origin}", { origin: starts.origin }),
-                    "align-right",
+                    (row) => starts.text(start(row)),
+                    { ...RIGHT, tip: (row) => exactNs(start(row)) },
                   ],
-                  [t("Time"), "align-right"],
+                  [t("Time"), (row) => time(row.duration_ns), RIGHT],
                 ]}
                 more={
                   data.num_events > MOST_ROWS
@@ -126,19 +116,7 @@ export function RangeTotals(props: {
                       })
                     : null
                 }
-              >
-                {shown.map((row) => (
-                  <tr key={`${row.lane} ${row.start_ns}`}>
-                    <td title={row.name}>{row.name}</td>
-                    <td title={laneName(titles.get(row.lane))}>{laneName(titles.get(row.lane))}</td>
-                    <OpCell id={row.op_id} name={row.op_name} names={names} />
-                    <td class="align-right" title={exactNs(start(row))}>
-                      {starts.text(start(row))}
-                    </td>
-                    <td class="align-right">{time(row.duration_ns)}</td>
-                  </tr>
-                ))}
-              </SmallTable>
+              />
             );
           }}
         </Loaded>
@@ -152,31 +130,32 @@ const NAME_LETTERS = 18;
 
 type OfOp = { readonly op_id: string | null; readonly op_name: string };
 
-function namesOf(rows: readonly OfOp[]): ShortNames {
-  const paths = rows.map(({ op_id, op_name }) => op_name || op_id);
-  return shortNames(
-    paths.filter((path) => path !== null),
-    NAME_LETTERS,
-  );
-}
-
-/** An op by its path, from the end, with a link to its page. */
-function OpCell(props: { id: string | null; name: string; names: ShortNames }): JSX.Element {
-  const { id, name, names } = props;
-  if (id === null) return <td />;
-  return (
-    <td title={name || id}>
-      <PageAnchor class="link" to={opPage(id)}>
-        {names.text(name || id)}
+/** Ops by their paths, from the end, with links to their pages. */
+function opColumn<Row extends OfOp>(rows: readonly Row[]): TableColumn<Row> {
+  const pathOf = ({ op_id, op_name }: Row) => op_name || op_id;
+  const paths = rows.map(pathOf).filter((path) => path !== null);
+  const names = shortNames(paths, NAME_LETTERS);
+  const cell = (row: Row) =>
+    row.op_id !== null && (
+      <PageAnchor class="link" to={opPage(row.op_id)}>
+        {names.text(pathOf(row) ?? "")}
       </PageAnchor>
-    </td>
+    );
+  return [t("Op"), cell, { tip: (row) => (row.op_id === null ? undefined : (pathOf(row) ?? "")) }];
+}
+
+function Category({ category }: { category: number }): JSX.Element {
+  const background = `var(--part-${COLORS[category] ?? "other"})`;
+  return (
+    <>
+      <i class="timeline-swatch" style={{ background }} />
+      {CATEGORIES[category] ?? ""}
+    </>
   );
 }
 
-function laneName(lane: Timeline["lanes"][number] | undefined): string {
-  return lane === undefined
-    ? ""
-    : [lane.group, lane.title].filter((text) => text !== "").join(", ");
+function laneName({ group, title }: Timeline["lanes"][number]): string {
+  return [group, title].filter((text) => text !== "").join(", ");
 }
 
 /** Aggregates the iterations of the range. */

@@ -49,7 +49,7 @@ const COLORS = "timeline.colors";
 const TAB = "timeline.tab";
 const EMPTY = "timeline.empty";
 
-export function TimelineView(): JSX.Element {
+export default function TimelineView(): JSX.Element {
   const timeline = useScoped<Timeline>("timeline/");
   return (
     <div class="view view-timeline">

@@ -3,32 +3,26 @@
 import type { JSX } from "preact";
 import type { OpTypesRow } from "../../api/types";
 import { t } from "../../i18n";
-import { currentQuery, navigate, useQuery } from "../../state/location";
+import { currentQuery, navigate } from "../../state/location";
 import { patchForView } from "../../state/query";
-import { useScope } from "../../state/scope";
-import { DataTable } from "../../table/DataTable";
+import { UrlTable } from "../../table/DataTable";
 import { OP_TYPES_TABLE } from "../../table/specs/ops";
-import { useUrlTable } from "../../table/useTableState";
 import { NoOps } from "../NoOps";
 
 function openOps(type: OpTypesRow): void {
   navigate({ ...patchForView(currentQuery(), "ops"), "ops.f.op_type__in": type.op_type });
 }
 
-export function OpTypesView(): JSX.Element {
-  const table = useUrlTable(OP_TYPES_TABLE, useQuery());
-  const { profile } = useScope();
+export default function OpTypesView(): JSX.Element {
   return (
     <div class="view view-single">
       <h1 class="visually-hidden">{t("Op type summary")}</h1>
-      <DataTable<OpTypesRow>
+      <UrlTable
         spec={OP_TYPES_TABLE}
-        control={table}
         path="op-types/"
         caption={t("Op types")}
-        title={<h2>{t("Op types")}</h2>}
         onSelect={openOps}
-        whenEmpty={<NoOps reason={profile.info.no_ops_reason ?? null} />}
+        whenEmpty={<NoOps />}
       />
     </div>
   );

@@ -42,7 +42,7 @@ import { findDocs, findView, VIEWS, type ViewSpec } from "./views/registry";
 /** Opens the list of profiles; it outlives whatever the page shows below it. */
 const ProfilesContext = createContext<() => void>(() => undefined);
 
-export function App(): JSX.Element {
+export function App() {
   const query = useQuery();
   const [isProfilesOpen, setProfilesOpen] = useState(false);
   const open = useCallback(() => setProfilesOpen(true), []);
@@ -61,7 +61,7 @@ export function App(): JSX.Element {
 }
 
 /** One for the whole page, whatever it was that had no answer. */
-function LostNotice(): JSX.Element | null {
+function LostNotice() {
   const isLost = useIsServerLost();
   if (!isLost) return null;
   return (
@@ -75,7 +75,7 @@ function LostNotice(): JSX.Element | null {
   );
 }
 
-function Page(): JSX.Element {
+function Page() {
   const query = useQuery();
   const result = useScopeResult(query);
   const view = findView(query.get("view"));
@@ -125,7 +125,7 @@ function unknownView(id: string): ApiError {
 }
 
 /** The page while it is not known what to show: as the first HTML has it (shell.html). */
-function Shell(): JSX.Element {
+function Shell() {
   return (
     <div class="frame">
       <header class="topbar">
@@ -142,7 +142,7 @@ function Shell(): JSX.Element {
 }
 
 /** The page while there is no profile to show. */
-function Bare({ children }: { children: JSX.Element }): JSX.Element {
+function Bare({ children }: { children: JSX.Element }) {
   const openProfiles = useContext(ProfilesContext);
   return (
     <div class="bare">
@@ -203,7 +203,7 @@ interface FrameProps {
   readonly view: ViewSpec;
 }
 
-function Frame({ query, scope, view }: FrameProps): JSX.Element {
+function Frame({ query, scope, view }: FrameProps) {
   const jobs = useProfileJob(scope);
   useWholeAddress(query, scope);
   const docsPage = query.get("docs");
@@ -318,7 +318,7 @@ function Frame({ query, scope, view }: FrameProps): JSX.Element {
 }
 
 /** A fault in one view leaves the frame, and the way to the others, alive. */
-function ViewBoundary({ view }: { view: ViewSpec }): JSX.Element {
+function ViewBoundary({ view }: { view: ViewSpec }) {
   const [error, reset] = useErrorBoundary();
   if (error !== undefined) return <ErrorPage error={toApiError(error)} onRetry={reset} />;
   const View = view.component;

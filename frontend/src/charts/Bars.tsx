@@ -1,6 +1,5 @@
 /** Bars by category, one below the other with their values: however many there are, all are read. */
 
-import type { JSX } from "preact";
 import { durationText, UNKNOWN } from "../lib/units";
 import { Legend } from "./Legend";
 
@@ -28,7 +27,7 @@ function valueText(trace: BarTrace, place: number): string {
   return text === "" ? UNKNOWN : text;
 }
 
-export function Bars({ figure, label }: { figure: BarFigure; label: string }): JSX.Element {
+export function Bars({ figure, label }: { figure: BarFigure; label: string }) {
   const { data, layout } = figure;
   const values = data.flatMap((trace) => trace.y.map((value) => value ?? 0));
   const most = layout.yaxis.range?.[1] ?? Math.max(...values, 0);

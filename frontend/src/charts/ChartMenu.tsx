@@ -1,6 +1,5 @@
 /** Saves a chart as a picture of what the page shows. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { t } from "../i18n";
 import { saveBlob } from "../lib/saveBlob";
@@ -26,7 +25,7 @@ function safeName(text: string): string {
   return text.replace(/[^\p{L}\p{N}._-]+/gu, "_");
 }
 
-export function ChartMenu({ figure }: { figure: string }): JSX.Element {
+export function ChartMenu({ figure }: { figure: string }) {
   const scope = useScope();
   const [message, setMessage] = useState("");
   const save = async (menu: Element, format: Format) => {

@@ -1,6 +1,5 @@
 /** A figure of the server, drawn without a library: bars by category, or points below lines. */
 
-import type { JSX } from "preact";
 import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
 import { Empty, ErrorNote, Skeleton } from "../ui/states";
@@ -17,7 +16,7 @@ interface WithNotes {
   readonly annotations?: readonly { readonly text: string }[];
 }
 
-export function FigureChart(props: { name: string; label: string; height: number }): JSX.Element {
+export function FigureChart(props: { name: string; label: string; height: number }) {
   const { name, label, height } = props;
   const theme = useTheme();
   const figure = useScoped<Figure>(`figures/${name}/`, { theme });

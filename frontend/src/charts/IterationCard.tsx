@@ -1,6 +1,5 @@
 /** The card beside a bar: all its components, exact. */
 
-import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { PARTS } from "../lib/activities";
@@ -48,7 +47,7 @@ export function cardLines(figure: IterationFigure, index: number): readonly Line
   });
 }
 
-export function IterationCard(props: IterationCardProps): JSX.Element | null {
+export function IterationCard(props: IterationCardProps) {
   const { figure, index } = props;
   const card = useRef<HTMLDivElement>(null);
   const bar = figure.layout.meta.bars[index];

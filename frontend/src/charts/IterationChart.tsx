@@ -1,6 +1,5 @@
 /** Stacked bars of the iterations from the server's figure, with legend, hover card and zoom. */
 
-import type { JSX } from "preact";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { IDLE_PARTS, PARTS } from "../lib/activities";
@@ -56,7 +55,7 @@ const PHASE_SHADES = 4;
 /** A pointer that moves less than this clicks. Unit: pixels. */
 const DRAG_FROM = 4;
 
-export function IterationChart(props: IterationChartProps): JSX.Element {
+export function IterationChart(props: IterationChartProps) {
   const theme = useTheme();
   const figure = useScoped<IterationFigure>("figures/iteration-summary/", {
     theme,
@@ -105,7 +104,7 @@ interface Drag {
   readonly isMove: boolean;
 }
 
-function Plot(props: PlotProps): JSX.Element {
+function Plot(props: PlotProps) {
   const { figure, hidden, bounds, height, onCut, onZoom } = props;
   const isFullHeight = props.isFullHeight ?? false;
   const holder = useRef<HTMLDivElement>(null);
@@ -253,7 +252,7 @@ function Chosen(props: {
   bars: readonly FigureBar[];
   drawing: Drawing;
   height: number;
-}): JSX.Element | null {
+}) {
   const { range, bars, drawing, height } = props;
   const first = drawing.bars[bars.findIndex((bar) => bar.last >= range[0])];
   const last = drawing.bars[bars.findLastIndex((bar) => bar.first <= range[1])];
@@ -280,7 +279,7 @@ function fillOf(part: string): string {
     : color;
 }
 
-function Picture(props: { drawing: Drawing; width: number; height: number }): JSX.Element {
+function Picture(props: { drawing: Drawing; width: number; height: number }) {
   const { drawing, width, height } = props;
   const hatch = useId();
   const bottom = height - MARGIN.bottom;
@@ -405,7 +404,7 @@ function ChartLegend({
   parts: readonly string[];
   hidden: ReadonlySet<string>;
   onChange: (hidden: ReadonlySet<string>) => void;
-}): JSX.Element {
+}) {
   const hasHatched = figure.layout.meta.bars.some((bar) => bar.kind === "before");
   const toggle = (part: string) => {
     const next = new Set(hidden);

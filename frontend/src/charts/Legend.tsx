@@ -1,14 +1,12 @@
 /** The names of a figure's traces beside their colors. */
 
-import type { JSX } from "preact";
-
 export interface LegendEntry {
   readonly name: string;
   readonly color: string;
   readonly isHatched?: boolean;
 }
 
-export function Legend({ entries }: { entries: readonly LegendEntry[] }): JSX.Element {
+export function Legend({ entries }: { entries: readonly LegendEntry[] }) {
   return (
     <ul class="chart-legend">
       {entries.map(({ name, color, isHatched }) => (

@@ -1,6 +1,5 @@
 /** Ops as points below the roofs of the GPU. A click opens the page of an op. */
 
-import type { JSX } from "preact";
 import { useId, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { durationText, formatPct } from "../lib/units";
@@ -20,7 +19,7 @@ import { useWidth } from "./useWidth";
 const CARD_GAP = 12;
 const CARD_WIDTH = 240;
 
-export function Points(props: { figure: PointFigure; label: string; height: number }): JSX.Element {
+export function Points(props: { figure: PointFigure; label: string; height: number }) {
   const { figure, label, height } = props;
   const holder = useRef<HTMLDivElement>(null);
   const width = useWidth(holder);
@@ -78,7 +77,7 @@ function Picture(props: {
   width: number;
   height: number;
   label: string;
-}): JSX.Element {
+}) {
   const { figure, drawing, width, height } = props;
   const clip = useId();
   const { left, right, top, bottom } = POINT_MARGIN;
@@ -138,7 +137,7 @@ function Picture(props: {
   );
 }
 
-function Card({ point, width }: { point: Point; width: number }): JSX.Element | null {
+function Card({ point, width }: { point: Point; width: number }) {
   const { trace, place } = point;
   const found = trace.customdata?.[place];
   if (found === undefined) return null;

@@ -1,6 +1,5 @@
 /** What can be done with the iterations that were dragged over in the chart. */
 
-import type { JSX } from "preact";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
 import { useScope } from "../state/scope";
@@ -14,7 +13,7 @@ export interface SelectionBarProps {
   readonly onZoom?: (zoom: IndexRange) => void;
 }
 
-export function SelectionBar({ range, onClear, onZoom }: SelectionBarProps): JSX.Element {
+export function SelectionBar({ range, onClear, onZoom }: SelectionBarProps) {
   const { profile } = useScope();
   const [first, last] = range;
   return (

@@ -1,6 +1,5 @@
 /** The aggregations of the profile: open, name, delete one, or choose what the profile opens with. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, apiUrl, sendJson, toApiError } from "../api/client";
 import type { AggregationChange, AggregationsRow } from "../api/types";
@@ -24,13 +23,11 @@ function patchTo(id: number): Readonly<Record<string, string | null>> {
   return { ...patchForView(query, view), aggregation: String(id) };
 }
 
-export interface AggregationsDialogProps {
-  readonly jobs: JobControl;
-  readonly onClose: () => void;
-  readonly onKeyNode: () => void;
-}
-
-export function AggregationsDialog(props: AggregationsDialogProps): JSX.Element {
+export function AggregationsDialog(props: {
+  jobs: JobControl;
+  onClose: () => void;
+  onKeyNode: () => void;
+}) {
   const { profile, aggregations, aggregation, reloadAggregations } = useScope();
   const [error, setError] = useState<ApiError | null>(null);
   const [deleted, setDeleted] = useState<AggregationsRow | null>(null);
@@ -128,7 +125,7 @@ interface RowProps {
 
 const NAME_DELAY_MS = 600;
 
-function Row(props: RowProps): JSX.Element {
+function Row(props: RowProps) {
   const { row, isShown, isFirst, canChange, isLast, onChange, onDelete } = props;
   const { id } = row;
   const isDefault = row.is_default === true;

@@ -1,6 +1,5 @@
 /** A page of the documentation over the view that it is about. */
 
-import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { loadPage } from "../content/docs";
 import { language, t } from "../i18n";
@@ -8,11 +7,7 @@ import { type Block, type Inline, parseMarkdown } from "../lib/markdown";
 import { Dialog } from "../ui/Dialog";
 import { Empty, Skeleton } from "../ui/states";
 
-export function DocsDialog(props: {
-  page: string;
-  title: string;
-  onClose: () => void;
-}): JSX.Element {
+export function DocsDialog(props: { page: string; title: string; onClose: () => void }) {
   const { page, title, onClose } = props;
   const [blocks, setBlocks] = useState<readonly Block[] | null>(null);
   useEffect(() => {
@@ -34,7 +29,7 @@ export function DocsDialog(props: {
   );
 }
 
-function Text({ content }: { content: readonly Inline[] }): JSX.Element {
+function Text({ content }: { content: readonly Inline[] }) {
   return (
     <>
       {content.map((part, index) => {
@@ -47,7 +42,7 @@ function Text({ content }: { content: readonly Inline[] }): JSX.Element {
   );
 }
 
-function BlockView({ block }: { block: Block }): JSX.Element | null {
+function BlockView({ block }: { block: Block }) {
   switch (block.kind) {
     case "heading":
       // The first heading is the title of the dialog.

@@ -1,6 +1,5 @@
 /** The help dialog: keys, and what runs here. */
 
-import type { JSX } from "preact";
 import { apiUrl } from "../api/client";
 import { isReport } from "../api/source";
 import {
@@ -16,13 +15,7 @@ import { Dialog } from "../ui/Dialog";
 import { viewsOf } from "../views/registry";
 import { feedbackHref } from "./TopBar";
 
-export function HelpDialog({
-  version,
-  onClose,
-}: {
-  version: string | null;
-  onClose: () => void;
-}): JSX.Element {
+export function HelpDialog({ version, onClose }: { version: string | null; onClose: () => void }) {
   const go = viewsOf(useScope()).map((view) => ({
     keys: ["g", view.letter],
     does: view.title,
@@ -59,13 +52,7 @@ export function HelpDialog({
   );
 }
 
-function KeyList({
-  title,
-  shortcuts,
-}: {
-  title: string;
-  shortcuts: readonly ShortcutHelp[];
-}): JSX.Element {
+function KeyList({ title, shortcuts }: { title: string; shortcuts: readonly ShortcutHelp[] }) {
   return (
     <section>
       <h3>{title}</h3>

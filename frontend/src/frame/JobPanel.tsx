@@ -1,6 +1,6 @@
 /** The panel that floats over every view from "Underway" to "Success": the page stays usable. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../api/types";
 import { t } from "../i18n";
@@ -34,7 +34,7 @@ function waitingText(before: number): string {
 }
 
 /** What the job was asked for: the range, and the key node on a line of its own. */
-function RequestText({ job }: { job: Job }): JSX.Element {
+function RequestText({ job }: { job: Job }) {
   const keyNode = job.request.key_node;
   return (
     <div class="job-request">
@@ -44,7 +44,7 @@ function RequestText({ job }: { job: Job }): JSX.Element {
   );
 }
 
-export function JobPanel({ jobs }: { jobs: JobControl }): JSX.Element | null {
+export function JobPanel({ jobs }: { jobs: JobControl }) {
   const { job } = jobs;
   if (job === null) return null;
   if (isActive(job)) return <Underway job={job} jobs={jobs} />;
@@ -58,7 +58,7 @@ function Frame(props: {
   onClose?: () => void;
   events?: GoingEvents;
   children: ComponentChildren;
-}): JSX.Element {
+}) {
   return (
     <section
       class={`job-panel job-${props.tone}`}
@@ -76,7 +76,7 @@ function Frame(props: {
   );
 }
 
-function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
+function Underway({ job, jobs }: { job: Job; jobs: JobControl }) {
   const pct = job.progress_pct ?? 0;
   const facts: string[] = [];
   if (job.rows_per_s !== null && job.rows_per_s > 0)
@@ -134,7 +134,7 @@ function useGoing(dismiss: () => void): GoingEvents {
   return { onMouseEnter: hold, onMouseLeave: letGo, onFocusIn: hold, onFocusOut: letGo };
 }
 
-function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
+function Success({ job, jobs }: { job: Job; jobs: JobControl }) {
   const going = useGoing(jobs.dismiss);
   return (
     <Frame title={t("Success!")} tone="done" onClose={jobs.dismiss} events={going}>
@@ -159,7 +159,7 @@ function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   );
 }
 
-function Ended({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
+function Ended({ job, jobs }: { job: Job; jobs: JobControl }) {
   const isCancelled = job.state === "cancelled";
   return (
     <Frame

@@ -1,6 +1,5 @@
 /** All jobs, newest first: what runs, what waits, what became of the others; cancel and try again. */
 
-import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../api/client";
 import type { JobState } from "../api/lists";
@@ -52,7 +51,7 @@ function useJobs(state: string, page: number) {
   return { found, error, setError, read };
 }
 
-export function JobsDialog({ onClose }: { onClose: () => void }): JSX.Element {
+export function JobsDialog({ onClose }: { onClose: () => void }) {
   const [state, setState] = useState("");
   const [page, setPage] = useState(1);
   const { found, error, setError, read } = useJobs(state, page);
@@ -96,12 +95,7 @@ export function JobsDialog({ onClose }: { onClose: () => void }): JSX.Element {
   );
 }
 
-function Pages(props: {
-  page: number;
-  pages: number;
-  count: number;
-  go: (page: number) => void;
-}): JSX.Element {
+function Pages(props: { page: number; pages: number; count: number; go: (page: number) => void }) {
   const { page, pages, count, go } = props;
   return (
     <div class="jobs-pages">
@@ -122,7 +116,7 @@ function Pages(props: {
   );
 }
 
-function JobRow(props: { job: Job; onAct: (verb: "cancel" | "retry") => void }): JSX.Element {
+function JobRow(props: { job: Job; onAct: (verb: "cancel" | "retry") => void }) {
   const { job, onAct } = props;
   const canRetry = job.state === "failed" || job.state === "cancelled";
   return (
@@ -151,7 +145,7 @@ function JobRow(props: { job: Job; onAct: (verb: "cancel" | "retry") => void }):
 }
 
 /** What was asked for. */
-function Subject({ job }: { job: Job }): JSX.Element {
+function Subject({ job }: { job: Job }) {
   const keyNode = job.request.key_node;
   const isImport = job.kind === "import";
   const name = job.profile_name ?? "";

@@ -1,6 +1,6 @@
 /** The pane at the left: the views in groups and the running job; above a view, its tabs. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
@@ -12,16 +12,14 @@ import { IconButton } from "../ui/Button";
 import { Icon } from "../ui/icons";
 import { type Destination, isWithin, navigationOf } from "../views/registry";
 
-export interface NavPaneProps {
-  readonly view: string;
-  readonly isFolded: boolean;
-  readonly onFold: () => void;
-  readonly onNavigate: () => void;
-  readonly onJobs: () => void;
-  readonly jobs: JobControl;
-}
-
-export function NavPane(props: NavPaneProps): JSX.Element {
+export function NavPane(props: {
+  view: string;
+  isFolded: boolean;
+  onFold: () => void;
+  onNavigate: () => void;
+  onJobs: () => void;
+  jobs: JobControl;
+}) {
   const { view, isFolded, onFold, onNavigate, onJobs, jobs } = props;
   const foldLabel = isFolded ? t("Unfold the navigation") : t("Fold the navigation");
   return (
@@ -58,7 +56,7 @@ export function NavPane(props: NavPaneProps): JSX.Element {
 }
 
 /** The views that share a destination of the navigation; nothing where there is only one. */
-export function ViewTabs({ view }: { view: string }): JSX.Element | null {
+export function ViewTabs({ view }: { view: string }) {
   const places = navigationOf(useScope()).flatMap((group) => group.places);
   const place = places.find((one) => one.views.some(({ id }) => id === view));
   const list = useRef<HTMLUListElement>(null);
@@ -84,17 +82,15 @@ export function ViewTabs({ view }: { view: string }): JSX.Element | null {
   );
 }
 
-interface PlaceLinkProps {
-  readonly id: string;
-  readonly class: string;
-  readonly title: string;
-  readonly isCurrent: boolean;
-  readonly onNavigate?: () => void;
-  readonly children: ComponentChildren;
-}
-
 /** A link that opens a view as it was left. */
-function PlaceLink(props: PlaceLinkProps): JSX.Element {
+function PlaceLink(props: {
+  id: string;
+  class: string;
+  title: string;
+  isCurrent: boolean;
+  onNavigate?: () => void;
+  children: ComponentChildren;
+}) {
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
@@ -114,7 +110,7 @@ function PlaceLink(props: PlaceLinkProps): JSX.Element {
   );
 }
 
-function NavLink(props: Destination & { isCurrent: boolean; onNavigate: () => void }): JSX.Element {
+function NavLink(props: Destination & { isCurrent: boolean; onNavigate: () => void }) {
   const { id, letter } = props.views[0];
   return (
     <PlaceLink
@@ -130,7 +126,7 @@ function NavLink(props: Destination & { isCurrent: boolean; onNavigate: () => vo
   );
 }
 
-function RunningJob({ jobs }: { jobs: JobControl }): JSX.Element | null {
+function RunningJob({ jobs }: { jobs: JobControl }) {
   const { job } = jobs;
   if (job === null || !isActive(job)) return null;
   const pct = job.progress_pct ?? 0;

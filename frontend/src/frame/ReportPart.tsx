@@ -1,6 +1,5 @@
 /** In the top bar: the way to a report in one file, or, in such a report, what it is. */
 
-import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { type ApiError, type Download, downloadFile, isAbort, toApiError } from "../api/client";
 import { isReport } from "../api/source";
@@ -11,14 +10,14 @@ import { scopedUrl, useScope } from "../state/scope";
 import { Button, IconButton } from "../ui/Button";
 import { ErrorNote } from "../ui/states";
 
-export function ReportPart(): JSX.Element {
+export function ReportPart() {
   return isReport() ? <ReportBadge /> : <ReportButton />;
 }
 
 const MIB = 2 ** 20;
 
 /** The profile as one file: to send, to keep, to read without a server. */
-function ReportButton(): JSX.Element {
+function ReportButton() {
   const scope = useScope();
   const [download, setDownload] = useState<Download | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
@@ -58,7 +57,7 @@ function ReportButton(): JSX.Element {
 }
 
 /** How far it is: the server writes the whole file before it sends the first byte. */
-function Progress(props: { download: Download; onCancel: () => void }): JSX.Element {
+function Progress(props: { download: Download; onCancel: () => void }) {
   const { received, size } = props.download;
   const mib = (bytes: number) => formatFixed(bytes / MIB, 1);
   const text =
@@ -81,7 +80,7 @@ function Progress(props: { download: Download; onCancel: () => void }): JSX.Elem
 }
 
 /** A note that this is a report in a file, not a live view of the profile. */
-function ReportBadge(): JSX.Element {
+function ReportBadge() {
   const { aggregation } = useScope();
   const text = t("Aggregation #{id}, in one file; it needs no server.", {
     id: aggregation.id,

@@ -1,6 +1,5 @@
 /** In the top bar, as it rules every number: what is aggregated, another choice, another domain. */
 
-import type { JSX } from "preact";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
 import { aggregationLabel, aggregationTitle } from "../lib/aggregations";
@@ -16,7 +15,7 @@ export interface ScopeBoxProps {
   readonly onAggregations: () => void;
 }
 
-export function ScopeBox(props: ScopeBoxProps): JSX.Element {
+export function ScopeBox(props: ScopeBoxProps) {
   const { aggregations, aggregation, profile, domain } = useScope();
   return (
     <div class="scope-box">
@@ -49,7 +48,7 @@ function chooseData(patch: { aggregation?: string; domain?: string }): void {
 }
 
 /** The way to another aggregation: the Iterations view has the chart to choose from. */
-function Reaggregation({ view, onAggregations }: ScopeBoxProps): JSX.Element {
+function Reaggregation({ view, onAggregations }: ScopeBoxProps) {
   const { profile } = useScope();
   return (
     <>
@@ -81,7 +80,7 @@ interface FacedSelectProps {
   readonly onChange: (value: string) => void;
 }
 
-function FacedSelect({ label, face, value, options, onChange }: FacedSelectProps): JSX.Element {
+function FacedSelect({ label, face, value, options, onChange }: FacedSelectProps) {
   return (
     <span class="faced-select" title={`${label}: ${face}`}>
       <span class="faced-text" aria-hidden="true">

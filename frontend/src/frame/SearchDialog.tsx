@@ -1,6 +1,5 @@
 /** Search everywhere (ctrl-k): views, settings, profiles, ops, kernels and modules, by keys alone. */
 
-import type { JSX } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import type { Params } from "../api/client";
 import type { ListPage } from "../api/lists";
@@ -143,10 +142,7 @@ function useKinds(typed: string, text: string, settings: readonly Command[]): Ki
   return { kinds: shown.filter((kind) => kind.results.length > 0), isComplete };
 }
 
-export function SearchDialog(props: {
-  settings: readonly Command[];
-  onClose: () => void;
-}): JSX.Element {
+export function SearchDialog(props: { settings: readonly Command[]; onClose: () => void }) {
   const { settings, onClose } = props;
   const [search, setSearch] = useState("");
   const [text, setText] = useDebounced(search, (next) => setSearch(next.trim()));

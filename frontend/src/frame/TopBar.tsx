@@ -1,6 +1,5 @@
 /** The bar at the top: product, profile, search, theme, help. It never scrolls away. */
 
-import type { JSX } from "preact";
 import { isReport } from "../api/source";
 import { chooseLanguage, LANGUAGES, language, t } from "../i18n";
 import { openDocs } from "../state/docs";
@@ -21,7 +20,7 @@ export interface TopBarProps {
   readonly onSearch: () => void;
 }
 
-export function TopBar(props: TopBarProps & ScopeBoxProps): JSX.Element {
+export function TopBar(props: TopBarProps & ScopeBoxProps) {
   const { view, onHelp, onProfiles, onMenu, onSearch } = props;
   const theme = useTheme();
   const themeLabel = theme === "dark" ? t("Use the light theme") : t("Use the dark theme");
@@ -56,7 +55,7 @@ export function TopBar(props: TopBarProps & ScopeBoxProps): JSX.Element {
 }
 
 /** The documentation of the view that is open; it comes with the viewer, from this server. */
-function DocsLink({ view }: { view: string }): JSX.Element {
+function DocsLink({ view }: { view: string }) {
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
@@ -76,7 +75,7 @@ function DocsLink({ view }: { view: string }): JSX.Element {
 }
 
 /** Copies the address, which contains all that the page shows. */
-function CopyLink(): JSX.Element {
+function CopyLink() {
   const [isCopied, copy] = useCopy(() => window.location.href);
   return (
     <>
@@ -104,7 +103,7 @@ export function feedbackHref(view: string, version: string | null): string | nul
   return `mailto:${address.replace(/^mailto:/, "")}?subject=${subject}&body=${body}`;
 }
 
-function FeedbackLink({ view }: { view: string }): JSX.Element | null {
+function FeedbackLink({ view }: { view: string }) {
   const version = useScope().profile.system_config.viewer_version;
   const href = feedbackHref(view, version);
   if (href === null) return null;
@@ -123,7 +122,7 @@ function FeedbackLink({ view }: { view: string }): JSX.Element | null {
 }
 
 /** The languages under their own names, for who cannot read the others. */
-function LanguagePicker(): JSX.Element {
+function LanguagePicker() {
   return (
     <select
       class="select topbar-language"
@@ -141,7 +140,7 @@ function LanguagePicker(): JSX.Element {
   );
 }
 
-export function Brand(): JSX.Element {
+export function Brand() {
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
@@ -165,7 +164,7 @@ function profileLabel(item: { name: string | null; file_name: string }): string 
 }
 
 /** The profile's name; a list to choose from when the server has several. */
-function ProfilePicker(): JSX.Element {
+function ProfilePicker() {
   const { profiles, profile } = useScope();
   if (profiles.length < 2) {
     return (
@@ -198,7 +197,7 @@ function ProfilePicker(): JSX.Element {
 }
 
 /** Opens the list of profiles, where one is added, renamed or deleted. */
-export function ProfilesButton({ onClick }: { onClick: () => void }): JSX.Element {
+export function ProfilesButton({ onClick }: { onClick: () => void }) {
   return (
     <IconButton
       icon="folder"
@@ -210,7 +209,7 @@ export function ProfilesButton({ onClick }: { onClick: () => void }): JSX.Elemen
 }
 
 /** Opens the search everywhere. */
-function SearchButton({ onClick }: { onClick: () => void }): JSX.Element {
+function SearchButton({ onClick }: { onClick: () => void }) {
   return (
     <Button
       class="topbar-search"

@@ -1,6 +1,6 @@
 /** A table over one list of the API. The server sorts, filters and pages; the caller owns the state. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Params } from "../api/client";
 import type { ListPage, UnknownReasons } from "../api/lists";
@@ -87,7 +87,7 @@ function useLastPage(control: TableControl, count: number | null, isStale: boole
   }, [last, change, state]);
 }
 
-export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
+export function DataTable<Row>(props: DataTableProps<Row>) {
   const { spec, control, path, params } = props;
   const scope = useScope();
   const url: ListUrl = (more) => scopedUrl(scope, path, { ...params, ...more });
@@ -184,13 +184,13 @@ type UrlTableProps<Row> = Omit<DataTableProps<Row>, "control" | "title"> & {
 };
 
 /** A table whose state is in the address; without another title, its caption is one. */
-export function UrlTable<Row>(props: UrlTableProps<Row>): JSX.Element {
+export function UrlTable<Row>(props: UrlTableProps<Row>) {
   const control = useUrlTable(props.spec, useQuery());
   return <DataTable title={<h2>{props.caption}</h2>} {...props} control={control} />;
 }
 
 /** Which columns are left out because no row has a value, and the way to see them anyway. */
-function EmptyColumns<Row>({ columns }: { columns: ColumnChoice<Row> }): JSX.Element | null {
+function EmptyColumns<Row>({ columns }: { columns: ColumnChoice<Row> }) {
   const { empty, showEmpty } = columns;
   if (empty.length === 0) return null;
   return (
@@ -231,7 +231,7 @@ function NoRows<Row>(props: {
   /** Why this database has nothing of the kind. */
   reason: string | undefined;
   whenEmpty: ComponentChildren;
-}): JSX.Element {
+}) {
   const { control, spec, reason } = props;
   if (!isFiltered(control.state)) {
     const none = <Empty title={t("No {things}", { things: spec.noun[1] })}>{reason}</Empty>;
@@ -249,13 +249,7 @@ function NoRows<Row>(props: {
   );
 }
 
-function ResetButton<Row>({
-  control,
-  spec,
-}: {
-  control: TableControl;
-  spec: TableSpec<Row>;
-}): JSX.Element {
+function ResetButton<Row>({ control, spec }: { control: TableControl; spec: TableSpec<Row> }) {
   const reset = () =>
     control.change({ ...withoutFilters(control.state), sort: spec.defaults.sort });
   return <Button onClick={reset}>{t("Reset filters and order")}</Button>;

@@ -1,6 +1,5 @@
 /** The filter under a column's header, by kind: contains, from-to, yes/no, one of. */
 
-import type { JSX } from "preact";
 import { useResource } from "../api/useResource";
 import { t } from "../i18n";
 import { type ColumnModel, fromApiNumber, toApiNumber, withFilter } from "./model";
@@ -16,7 +15,7 @@ export function FilterCell({
   column,
   control,
   distinctUrl,
-}: FilterProps & { distinctUrl: (column: string) => string }): JSX.Element {
+}: FilterProps & { distinctUrl: (column: string) => string }) {
   switch (column.kind) {
     case "number":
       return <NumberFilter column={column} control={control} />;
@@ -29,7 +28,7 @@ export function FilterCell({
   }
 }
 
-function TextFilter({ column, control }: FilterProps): JSX.Element {
+function TextFilter({ column, control }: FilterProps) {
   const name = `${column.key}__icontains`;
   const [text, setText] = useDebounced(control.state.filters[name] ?? "", (value) =>
     control.change(withFilter(control.state, name, value), { replace: true }),
@@ -47,7 +46,7 @@ function TextFilter({ column, control }: FilterProps): JSX.Element {
 }
 
 /** Yes or no; and no where another flag says that it could be yes. */
-function FlagFilter({ column, control }: FilterProps): JSX.Element {
+function FlagFilter({ column, control }: FilterProps) {
   const { state } = control;
   const { key, lacking } = column;
   const value = state.filters[key] ?? "";
@@ -78,7 +77,7 @@ interface ChoicesProps {
   readonly change: (value: string) => void;
 }
 
-function Choices({ column, value, options, change }: ChoicesProps): JSX.Element {
+function Choices({ column, value, options, change }: ChoicesProps) {
   return (
     <select
       class="filter-input"
@@ -101,7 +100,7 @@ interface Distinct {
 }
 
 /** One of the values that the column has. */
-function ChoiceFilter({ column, control, url }: FilterProps & { url: string }): JSX.Element {
+function ChoiceFilter({ column, control, url }: FilterProps & { url: string }) {
   const name = `${column.key}__in`;
   const distinct = useResource<Distinct>(url);
   const chosen = control.state.filters[name] ?? "";
@@ -113,7 +112,7 @@ function ChoiceFilter({ column, control, url }: FilterProps & { url: string }): 
   return <Choices {...{ column, options, change }} value={chosen} />;
 }
 
-function NumberFilter({ column, control }: FilterProps): JSX.Element {
+function NumberFilter({ column, control }: FilterProps) {
   return (
     <span class="filter-range">
       <BoundFilter column={column} control={control} suffix="__gte" word={t("at least")} sign="≥" />
@@ -128,7 +127,7 @@ function BoundFilter({
   suffix,
   word,
   sign,
-}: FilterProps & { suffix: string; word: string; sign: string }): JSX.Element {
+}: FilterProps & { suffix: string; word: string; sign: string }) {
   const name = `${column.key}${suffix}`;
   const bound = control.state.filters[name];
   const [text, setText] = useDebounced(

@@ -1,6 +1,5 @@
 /** Below a table: which rows these are, how many a page, and the way to the others. */
 
-import type { JSX } from "preact";
 import { t } from "../i18n";
 import { formatInt } from "../lib/units";
 import { IconButton } from "../ui/Button";
@@ -8,13 +7,7 @@ import type { IconName } from "../ui/icons";
 import { PAGE_SIZES, pageCount } from "./model";
 import type { TableControl } from "./useTableState";
 
-export function Pager({
-  control,
-  count,
-}: {
-  control: TableControl;
-  count: number | null;
-}): JSX.Element {
+export function Pager({ control, count }: { control: TableControl; count: number | null }) {
   const { state, change } = control;
   const last = pageCount(count ?? 0, state.pageSize);
   const go = (page: number) => change({ ...state, page });
@@ -94,7 +87,7 @@ function PageButton(props: {
   last: number;
   control: TableControl;
   go: (page: number) => void;
-}): JSX.Element {
+}) {
   const isOff = props.to < 1 || props.to > props.last || props.to === props.control.state.page;
   return (
     <IconButton

@@ -1,6 +1,5 @@
 /** The edge of a header that is dragged to make its column wider; double click: as at first. */
 
-import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { withinLimits } from "./useWidths";
@@ -37,7 +36,7 @@ function follow(drag: Drag, x: number): void {
   }
 }
 
-export function ResizeHandle(props: { onResize: (px: number | null) => void }): JSX.Element {
+export function ResizeHandle(props: { onResize: (px: number | null) => void }) {
   const drag = useRef<Drag | null>(null);
   return (
     <span

@@ -1,6 +1,5 @@
 /** The rows of a table: one of them has the focus, one may be selected, one may be unfolded. */
 
-import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { UnknownReasons } from "../api/lists";
 import { isReport } from "../api/source";
@@ -125,7 +124,7 @@ function useFocusAfterTurn(
   };
 }
 
-export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
+export function TableBody<Row>(props: TableBodyProps<Row>) {
   const { spec, rows, selected } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [focused, setFocused] = useState(0);
@@ -240,23 +239,21 @@ function indexOfRow(target: EventTarget | null): number | null {
   return row === null ? null : Number(row.dataset.index);
 }
 
-interface BodyRowProps<Row> {
-  readonly spec: TableSpec<Row>;
-  readonly columns: readonly Column<Row>[];
-  readonly row: Row;
-  readonly unknown: UnknownReasons;
-  readonly largest: (key: string) => number;
-  readonly short: (key: string, name: string) => string;
-  readonly index: number;
-  readonly rowNumber: number;
-  readonly isEntry: boolean;
-  readonly isSelectable: boolean;
-  readonly isSelected: boolean;
-  readonly isUnfolded: boolean;
-  readonly onUnfold: () => void;
-}
-
-function BodyRow<Row>(props: BodyRowProps<Row>): JSX.Element {
+function BodyRow<Row>(props: {
+  spec: TableSpec<Row>;
+  columns: readonly Column<Row>[];
+  row: Row;
+  unknown: UnknownReasons;
+  largest: (key: string) => number;
+  short: (key: string, name: string) => string;
+  index: number;
+  rowNumber: number;
+  isEntry: boolean;
+  isSelectable: boolean;
+  isSelected: boolean;
+  isUnfolded: boolean;
+  onUnfold: () => void;
+}) {
   const { spec, columns, row, isUnfolded } = props;
   const { largest, short, unknown } = props;
   const context = { isUnfolded, toggleUnfolded: props.onUnfold, unknown, largest, short };
@@ -297,7 +294,7 @@ function openTimelineOf<Row>(row: Row, spec: TableSpec<Row>): boolean {
   return to !== null;
 }
 
-function TimelineAnchor<Row>(props: { row: Row; spec: TableSpec<Row> }): JSX.Element | null {
+function TimelineAnchor<Row>(props: { row: Row; spec: TableSpec<Row> }) {
   const to = hasTimeline(props.spec) ? timelineOf(props.row) : null;
   if (to === null) return null;
   return (
@@ -312,7 +309,7 @@ function TimelineAnchor<Row>(props: { row: Row; spec: TableSpec<Row> }): JSX.Ele
   );
 }
 
-function SkeletonRows({ columns }: { columns: number }): JSX.Element {
+function SkeletonRows({ columns }: { columns: number }) {
   return (
     <>
       {Array.from({ length: SKELETON_ROWS }, (_, index) => (

@@ -1,6 +1,5 @@
 /** The header of a table: a sort button per column and, on demand, a row of typed filters. */
 
-import type { JSX } from "preact";
 import { t } from "../i18n";
 import { Button } from "../ui/Button";
 import { FilterCell } from "./FilterCell";
@@ -10,16 +9,6 @@ import type { Column } from "./spec";
 import type { NamesByColumn } from "./useNames";
 import type { TableControl } from "./useTableState";
 import type { WidthChoice, Widths } from "./useWidths";
-
-export interface TableHeaderProps<Row> {
-  readonly columns: readonly Column<Row>[];
-  readonly names: NamesByColumn;
-  readonly control: TableControl;
-  readonly hasFilters: boolean;
-  readonly sizes: WidthChoice;
-  /** Address of the different values of a column. */
-  readonly distinctUrl: (column: string) => string;
-}
 
 /** Room for the two bounds of a number. Unit: px. */
 const RANGE_WIDTH = 150;
@@ -53,7 +42,15 @@ export function tableStyle<Row>(
   return widths.size === 0 ? { minWidth: `${sum}px` } : { width: `${sum}px` };
 }
 
-export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
+export function TableHeader<Row>(props: {
+  columns: readonly Column<Row>[];
+  names: NamesByColumn;
+  control: TableControl;
+  hasFilters: boolean;
+  sizes: WidthChoice;
+  /** Address of the different values of a column. */
+  distinctUrl: (column: string) => string;
+}) {
   const { columns, control, hasFilters, sizes } = props;
   return (
     <>
@@ -97,7 +94,7 @@ export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
   );
 }
 
-export function HeaderUnit({ column }: { column: ColumnModel }): JSX.Element | null {
+export function HeaderUnit({ column }: { column: ColumnModel }) {
   const unit = column.shownUnit ?? column.unit;
   return unit === undefined ? null : <span class="th-unit">{unit}</span>;
 }
@@ -113,7 +110,7 @@ function HeaderCell<Row>({
   prefix: string;
   control: TableControl;
   sizes: WidthChoice;
-}): JSX.Element {
+}) {
   const { state, change } = control;
   const resize = (px: number | null) => sizes.resize(column.key, px);
   const handle = <ResizeHandle onResize={resize} />;

@@ -1,6 +1,6 @@
 /** Above a table: title, live count, search, filters, columns, export. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
@@ -32,21 +32,19 @@ const EXPORTS = [
 
 export type ExportFormat = (typeof EXPORTS)[number]["format"];
 
-export interface TableToolbarProps<Row> {
-  readonly spec: TableSpec<Row>;
-  readonly control: TableControl;
-  readonly columns: ColumnChoice<Row>;
-  readonly title: ComponentChildren;
+export function TableToolbar<Row>(props: {
+  spec: TableSpec<Row>;
+  control: TableControl;
+  columns: ColumnChoice<Row>;
+  title: ComponentChildren;
   /** The title as text. */
-  readonly caption: string;
-  readonly countText: string;
-  readonly areFiltersOpen: boolean;
-  readonly onToggleFilters: () => void;
-  readonly exportUrl: ((format: ExportFormat) => string) | null;
-  readonly listUrl: (page: number, pageSize: number) => string;
-}
-
-export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
+  caption: string;
+  countText: string;
+  areFiltersOpen: boolean;
+  onToggleFilters: () => void;
+  exportUrl: ((format: ExportFormat) => string) | null;
+  listUrl: (page: number, pageSize: number) => string;
+}) {
   const { spec, control } = props;
   return (
     <header class="table-toolbar">
@@ -80,7 +78,7 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
 }
 
 /** Opens the documentation of the view, which explains the columns. */
-export function AboutButton(): JSX.Element {
+export function AboutButton() {
   return (
     <IconButton
       icon="info"
@@ -92,7 +90,7 @@ export function AboutButton(): JSX.Element {
   );
 }
 
-function SearchBox({ control, noun }: { control: TableControl; noun: string }): JSX.Element {
+function SearchBox({ control, noun }: { control: TableControl; noun: string }) {
   const { state, change } = control;
   const [text, setText] = useDebounced(state.search, (search) =>
     change({ ...state, search, page: 1 }, { replace: true }),
@@ -129,7 +127,7 @@ function Chips<Row>({
 }: {
   columns: readonly Column<Row>[];
   control: TableControl;
-}): JSX.Element | null {
+}) {
   const { state, change } = control;
   const list = chips(state, columns);
   if (list.length === 0) return null;
@@ -168,7 +166,7 @@ export function ColumnMenu<Row>({
 }: {
   spec: Pick<TableSpec<Row>, "columns">;
   columns: ColumnChoice<Row>;
-}): JSX.Element {
+}) {
   return (
     <MenuButton label={t("Choose columns")} class="icon-button" face={<Icon name="columns" />}>
       <fieldset class="menu-list">
@@ -198,22 +196,20 @@ function headerText({ title, unit, isSum }: ColumnModel): string {
   return text === "" ? title : `${title} (${text})`;
 }
 
-interface ExportMenuProps<Row> {
-  readonly spec: TableSpec<Row>;
-  readonly caption: string;
-  readonly columns: ColumnChoice<Row>;
-  readonly chips: readonly string[];
-  readonly exportUrl: (format: ExportFormat) => string;
-  readonly listUrl: (page: number, pageSize: number) => string;
-}
-
 function plainText(value: unknown): string {
   if (value === null || value === undefined) return UNKNOWN;
   if (typeof value === "boolean") return value ? t("yes") : t("no");
   return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
 }
 
-export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
+export function ExportMenu<Row>(props: {
+  spec: TableSpec<Row>;
+  caption: string;
+  columns: ColumnChoice<Row>;
+  chips: readonly string[];
+  exportUrl: (format: ExportFormat) => string;
+  listUrl: (page: number, pageSize: number) => string;
+}) {
   const { spec, columns, exportUrl, listUrl } = props;
   const { profile, aggregation, domain } = useScope();
   const [message, setMessage] = useState("");

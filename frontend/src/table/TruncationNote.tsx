@@ -1,6 +1,5 @@
 /** Below a table of a report: how many rows of the profile are not in it. */
 
-import type { JSX } from "preact";
 import type { Cut } from "../api/lists";
 import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
@@ -8,7 +7,7 @@ import { countOf, formatInt } from "../lib/units";
 export function TruncationNote(props: {
   cut: Cut | undefined;
   noun: readonly [one: string, many: string];
-}): JSX.Element | null {
+}) {
   const { cut, noun } = props;
   if (cut === undefined || cut.held === cut.count) return null;
   return (

@@ -1,6 +1,5 @@
 /** Which rows of a page are elements: those in sight and some below them; the others once they are scrolled to. */
 
-import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 /** Rows drawn at first; a page of fewer is drawn as a whole. */
@@ -51,7 +50,7 @@ export function RowsBelow(props: {
   rows: number;
   columns: number;
   onSeen: (rows: number) => void;
-}): JSX.Element {
+}) {
   const body = useRef<HTMLTableSectionElement>(null);
   const { onSeen } = props;
   // After each drawing: rows that are new may end in sight, where the ones before them did.

@@ -1,6 +1,6 @@
 /** Starts an aggregation of some of the iterations; a job does it, and the page reports on it. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, toApiError } from "../api/client";
 import { useJobControl } from "../state/jobContext";
@@ -9,17 +9,15 @@ import { useScope } from "../state/scope";
 import { Button } from "./Button";
 import { ErrorNote } from "./states";
 
-export interface AggregateButtonProps {
+export function AggregateButton(props: {
   /** What is asked for, without the key node: that of the aggregation stays. */
-  readonly request: Omit<Parameters<JobControl["start"]>[0], "key_node">;
-  readonly isPrimary?: boolean;
+  request: Omit<Parameters<JobControl["start"]>[0], "key_node">;
+  isPrimary?: boolean;
   /** Why the button does nothing now. */
-  readonly disabledReason?: string | undefined;
-  readonly onStarted?: () => void;
-  readonly children: ComponentChildren;
-}
-
-export function AggregateButton(props: AggregateButtonProps): JSX.Element {
+  disabledReason?: string | undefined;
+  onStarted?: () => void;
+  children: ComponentChildren;
+}) {
   const { aggregation, profile } = useScope();
   const jobs = useJobControl();
   const [error, setError] = useState<ApiError | null>(null);

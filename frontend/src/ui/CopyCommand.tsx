@@ -1,11 +1,10 @@
 /** A command line with a button that copies it. */
 
-import type { JSX } from "preact";
 import { t } from "../i18n";
 import { IconButton } from "./Button";
 import { useCopy } from "./states";
 
-export function CopyCommand({ command }: { command: string }): JSX.Element {
+export function CopyCommand({ command }: { command: string }) {
   const [isCopied, copy] = useCopy(() => command);
   return (
     <span class="copy-command">

@@ -1,6 +1,6 @@
 /** The pane that comes in from the right and pushes the content; Esc closes it. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useId } from "preact/hooks";
 import { t } from "../i18n";
 import { isTyping } from "../state/keyboard";
@@ -12,7 +12,7 @@ export interface DetailsPaneProps {
   readonly children: ComponentChildren;
 }
 
-export function DetailsPane({ title, onClose, children }: DetailsPaneProps): JSX.Element {
+export function DetailsPane({ title, onClose, children }: DetailsPaneProps) {
   const titleId = useId();
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {

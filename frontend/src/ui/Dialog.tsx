@@ -1,6 +1,6 @@
 /** A modal dialog on the browser's own <dialog>: focus stays inside, Esc closes, focus returns. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { IconButton } from "./Button";
@@ -15,14 +15,7 @@ export interface DialogProps {
   readonly children: ComponentChildren;
 }
 
-export function Dialog({
-  title,
-  onClose,
-  size,
-  footer,
-  isText,
-  children,
-}: DialogProps): JSX.Element {
+export function Dialog({ title, onClose, size, footer, isText, children }: DialogProps) {
   const titleId = useId();
   const element = useRef<HTMLDialogElement>(null);
   // Before the next key: what is typed after the key that opens a dialog is for its field.

@@ -1,6 +1,5 @@
 /** The guide's error pages: no database, no profile in it, older, newer, bad parameters, and the rest. */
 
-import type { JSX } from "preact";
 import type { ApiError } from "../api/client";
 import type { ProfileItem } from "../api/types";
 import { t } from "../i18n";
@@ -45,7 +44,7 @@ export interface ErrorPageProps {
   readonly profiles?: readonly ProfileItem[];
 }
 
-export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Element {
+export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps) {
   return (
     <div class="error-page" role="alert">
       <h1>{titleFor(error)}</h1>
@@ -73,7 +72,7 @@ export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Ele
   );
 }
 
-function OtherProfiles({ profiles }: { profiles: readonly ProfileItem[] }): JSX.Element {
+function OtherProfiles({ profiles }: { profiles: readonly ProfileItem[] }) {
   return (
     <section class="other-profiles">
       <h2>{t("Profiles on this server")}</h2>

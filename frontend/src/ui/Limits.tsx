@@ -1,6 +1,5 @@
 /** What a capture cannot say: a chip with all of it, and marks beside the figures concerned. */
 
-import type { JSX } from "preact";
 import type { CaptureLimit, Limits } from "../api/types";
 import { t } from "../i18n";
 import { useScoped } from "../state/scope";
@@ -12,7 +11,7 @@ function useLimits(): Limits | null {
   return useScoped<Limits>("limits/").data;
 }
 
-export function LimitsChip(): JSX.Element | null {
+export function LimitsChip() {
   const limits = useLimits();
   if (limits === null || limits.count === 0) return null;
   const { count } = limits;
@@ -41,7 +40,7 @@ export function LimitsChip(): JSX.Element | null {
   );
 }
 
-function Limit({ limit }: { limit: CaptureLimit }): JSX.Element {
+function Limit({ limit }: { limit: CaptureLimit }) {
   return (
     <li class={limit.is_fault ? "limit-fault" : ""}>
       <h3>{limit.title}</h3>
@@ -60,7 +59,7 @@ function Limit({ limit }: { limit: CaptureLimit }): JSX.Element {
 const SIGNS: Readonly<Record<string, string>> = { at_least: "≥", at_most: "≤", unknown: "?" };
 
 /** A mark beside a figure that a limit touches: at least, at most, or not to be relied on. */
-export function LimitMark({ figure }: { figure: string }): JSX.Element | null {
+export function LimitMark({ figure }: { figure: string }) {
   const limits = useLimits();
   const bound = limits?.bounds[figure];
   if (limits === null || bound === undefined) return null;

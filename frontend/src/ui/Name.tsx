@@ -1,6 +1,5 @@
 /** Names of ops and kernels: monospace, cut in the middle, whole on hover and in a copy. */
 
-import type { JSX } from "preact";
 import { t } from "../i18n";
 import { splitMiddle } from "../lib/text";
 import { Icon } from "./icons";
@@ -13,7 +12,7 @@ export interface NameProps {
   readonly short?: string | undefined;
 }
 
-export function Name({ name, full = name, short }: NameProps): JSX.Element {
+export function Name({ name, full = name, short }: NameProps) {
   const [head, tail] = short === undefined ? splitMiddle(name) : [short, ""];
   // Two boxes side by side would be copied as two lines: the clipboard gets the name itself.
   const copyWhole = (event: ClipboardEvent) => {
@@ -43,7 +42,7 @@ export function Name({ name, full = name, short }: NameProps): JSX.Element {
 
 /** A yes/no cell as check or cross, with the word for those who do not see it; `warn` says why a
  * no deserves attention. */
-export function Flag({ value, warn }: { value: boolean; warn?: string | undefined }): JSX.Element {
+export function Flag({ value, warn }: { value: boolean; warn?: string | undefined }) {
   const tone = value ? "yes" : warn === undefined ? "no" : "warn";
   return (
     <span class={`flag flag-${tone}`} title={warn}>
@@ -60,7 +59,7 @@ const DIRECTIONS: Readonly<Record<string, string>> = {
 };
 
 /** The direction of an op, in a color of its own. */
-export function Direction({ value }: { value: string }): JSX.Element {
+export function Direction({ value }: { value: string }) {
   const meaning = DIRECTIONS[value];
   if (meaning === undefined) return <span>{value}</span>;
   return (

@@ -1,6 +1,6 @@
 /** Links to the page of one op or one kernel. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { t } from "../i18n";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
 import { patchForView, type QueryPatch } from "../state/query";
@@ -34,7 +34,7 @@ interface PageAnchorProps {
   readonly tabIndex?: number;
 }
 
-export function PageAnchor({ to, label, children, ...rest }: PageAnchorProps): JSX.Element {
+export function PageAnchor({ to, label, children, ...rest }: PageAnchorProps) {
   const open = (event: MouseEvent) => {
     // The row around it is not selected.
     event.stopPropagation();
@@ -57,7 +57,7 @@ interface RowPageProps {
 }
 
 /** A cell with a link to the page of its row. Tab reaches rows only; Shift+Enter follows the link. */
-function WithPage({ to, label, children }: RowPageProps): JSX.Element {
+function WithPage({ to, label, children }: RowPageProps) {
   return (
     <span class="with-page">
       {children}
@@ -73,7 +73,7 @@ interface RowNameProps {
   readonly short?: string | undefined;
 }
 
-export function OpName({ opId, name, short }: RowNameProps & { opId: string }): JSX.Element {
+export function OpName({ opId, name, short }: RowNameProps & { opId: string }) {
   return (
     <WithPage to={opPage(opId)} label={t("Page of this op")}>
       <Name name={name} short={short} />
@@ -82,7 +82,7 @@ export function OpName({ opId, name, short }: RowNameProps & { opId: string }): 
 }
 
 /** `name` for people; `full` identifies the kernel. */
-export function KernelName(props: RowNameProps & { full: string }): JSX.Element {
+export function KernelName(props: RowNameProps & { full: string }) {
   const { name, full, short } = props;
   return (
     <WithPage to={kernelPage(full)} label={t("Page of this kernel")}>

@@ -1,21 +1,19 @@
 /** A titled part of a page. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import { type Explanation, InfoTip } from "./Popover";
 
-export interface PanelProps {
-  readonly title: string;
-  readonly info?: Explanation;
+export function Panel(props: {
+  title: string;
+  info?: Explanation;
   /** Columns of the 12 that it takes. */
-  readonly span: number;
-  readonly unit?: string;
-  readonly actions?: ComponentChildren;
-  readonly class?: string;
-  readonly children: ComponentChildren;
-}
-
-export function Panel(props: PanelProps): JSX.Element {
+  span: number;
+  unit?: string;
+  actions?: ComponentChildren;
+  class?: string;
+  children: ComponentChildren;
+}) {
   const titleId = useId();
   return (
     <section class={`panel span-${props.span} ${props.class ?? ""}`} aria-labelledby={titleId}>

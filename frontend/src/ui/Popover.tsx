@@ -1,6 +1,6 @@
 /** A box in the browser's top layer beside the button that opened it: menus and explanations. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { openDocs } from "../state/docs";
@@ -33,17 +33,15 @@ function place(anchor: HTMLElement, box: HTMLElement, align: "start" | "end"): v
   box.style.top = `${top}px`;
 }
 
-export interface MenuButtonProps {
-  readonly label: string;
-  /** Shown in the button; the label is its accessible name. */
-  readonly face: ComponentChildren;
-  readonly class?: string;
-  readonly align?: "start" | "end";
-  readonly children: ComponentChildren | (() => ComponentChildren);
-}
-
 /** A button with a panel below it. A click outside or Esc closes it (the browser does that). */
-export function MenuButton(props: MenuButtonProps): JSX.Element {
+export function MenuButton(props: {
+  label: string;
+  /** Shown in the button; the label is its accessible name. */
+  face: ComponentChildren;
+  class?: string;
+  align?: "start" | "end";
+  children: ComponentChildren | (() => ComponentChildren);
+}) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const panel = useRef<HTMLDivElement>(null);
@@ -97,7 +95,7 @@ export interface Explanation {
 const HIDE_MS = 140;
 
 /** The (i) beside a figure: opens on hover, focus and click; read out as its description. */
-export function InfoTip({ about, text }: { about: string; text: Explanation }): JSX.Element {
+export function InfoTip({ about, text }: { about: string; text: Explanation }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const panel = useRef<HTMLDivElement>(null);

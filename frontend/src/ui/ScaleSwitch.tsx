@@ -1,10 +1,9 @@
-import type { JSX } from "preact";
 import { t } from "../i18n";
 import { choosePerStep, useScale } from "../lib/perStep";
 import { Segmented } from "./Segmented";
 
 /** Shows all sums of the page per step, or in total. */
-export function ScaleSwitch(): JSX.Element {
+export function ScaleSwitch() {
   return (
     <Segmented
       label={t("Times and counts")}

@@ -1,15 +1,11 @@
 /** A row of buttons of which one is pressed: one choice out of a few. */
 
-import type { JSX } from "preact";
-
-export interface SegmentedProps<Value> {
-  readonly label: string;
-  readonly choices: readonly (readonly [value: Value, text: string])[];
-  readonly value: Value;
-  readonly onChange: (value: Value) => void;
-}
-
-export function Segmented<Value>(props: SegmentedProps<Value>): JSX.Element {
+export function Segmented<Value>(props: {
+  label: string;
+  choices: readonly (readonly [value: Value, text: string])[];
+  value: Value;
+  onChange: (value: Value) => void;
+}) {
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
     <div class="segmented" role="group" aria-label={props.label}>

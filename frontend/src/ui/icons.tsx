@@ -1,7 +1,5 @@
 /** The icons, drawn on a 16 px grid with the text's color. Decorative: the label is the text. */
 
-import type { JSX } from "preact";
-
 const PATHS = {
   dashboard: "M2.5 2.5h4.5v6h-4.5zM9 2.5h4.5v3.5h-4.5zM9 8h4.5v5.5h-4.5zM2.5 10.5h4.5v3h-4.5z",
   iterations: "M2.5 13.5h11M4 11V7M7 11V3.5M10 11V5.5M13 11V8.5",
@@ -55,7 +53,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-export function Icon({ name, size = 16 }: { name: IconName; size?: number }): JSX.Element {
+export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   return (
     <svg class="icon" width={size} height={size} viewBox="0 0 16 16" aria-hidden="true">
       <path d={PATHS[name]} />

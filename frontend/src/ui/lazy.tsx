@@ -1,6 +1,6 @@
 /** Components whose code is loaded when they are first shown, or before, when the browser has time. */
 
-import type { ComponentType, JSX } from "preact";
+import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api/client";
 import { t } from "../i18n";
@@ -19,7 +19,7 @@ export function lazily<Props extends object = object>(load: Load<Props>): Compon
     return loaded;
   };
   waiting.push(fetchCode);
-  return function Lazy(props: Props): JSX.Element {
+  return function Lazy(props: Props) {
     const [state, setState] = useState<"waiting" | "loaded" | "missing">("waiting");
     const Loaded = loaded;
     useEffect(() => {

@@ -1,6 +1,6 @@
 /** What stands in for data: loading, nothing there, not known, went wrong. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import type { Resource } from "../api/useResource";
@@ -12,13 +12,7 @@ import { Icon } from "./icons";
 import { useDimmed } from "./useDimmed";
 
 /** Gray bars in the place of what is coming. They appear after 150 ms, so quick answers don't flash. */
-export function Skeleton({
-  lines = 4,
-  height = 14,
-}: {
-  lines?: number;
-  height?: number;
-}): JSX.Element {
+export function Skeleton({ lines = 4, height = 14 }: { lines?: number; height?: number }) {
   return (
     <div class="skeleton" role="status" aria-label={t("Loading")}>
       {Array.from({ length: lines }, (_, index) => (
@@ -31,13 +25,7 @@ export function Skeleton({
   );
 }
 
-export function Empty({
-  title,
-  children,
-}: {
-  title: string;
-  children?: ComponentChildren;
-}): JSX.Element {
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
       <p class="empty-title">{title}</p>
@@ -49,7 +37,7 @@ export function Empty({
 const NO_REASON = t("The database does not contain it.");
 
 /** A dash with the reason why there is no value. */
-export function Unknown({ reason }: { reason?: string | undefined }): JSX.Element {
+export function Unknown({ reason }: { reason?: string | undefined }) {
   const text = reason ?? NO_REASON;
   return (
     <span class="unknown" title={`${t("Not known.")} ${text}`}>
@@ -92,7 +80,7 @@ export function useCopy(text: () => string): [isCopied: boolean, copy: () => voi
   return [isCopied, copy];
 }
 
-export function CopyButton({ text, label }: { text: () => string; label: string }): JSX.Element {
+export function CopyButton({ text, label }: { text: () => string; label: string }) {
   const [isCopied, copy] = useCopy(text);
   return (
     <Button onClick={copy}>
@@ -103,13 +91,7 @@ export function CopyButton({ text, label }: { text: () => string; label: string 
 }
 
 /** An error where a panel or table would be: sentence, hint, code. */
-export function ErrorNote({
-  error,
-  onRetry,
-}: {
-  error: ApiError;
-  onRetry?: () => void;
-}): JSX.Element {
+export function ErrorNote({ error, onRetry }: { error: ApiError; onRetry?: () => void }) {
   return (
     <div class="error-note" role="alert">
       <Icon name="alert" />
@@ -131,7 +113,7 @@ export function Loaded<T>(props: {
   resource: Resource<T>;
   skeleton?: ComponentChildren;
   children: (data: T) => ComponentChildren;
-}): JSX.Element {
+}) {
   const { resource, skeleton, children } = props;
   if (resource.error !== null)
     return <ErrorNote error={resource.error} onRetry={resource.reload} />;
@@ -139,7 +121,7 @@ export function Loaded<T>(props: {
   return <Current isStale={resource.isStale}>{children(resource.data)}</Current>;
 }
 
-function Current(props: { isStale: boolean; children: ComponentChildren }): JSX.Element {
+function Current(props: { isStale: boolean; children: ComponentChildren }) {
   const dimmed = useDimmed<HTMLDivElement>(props.isStale);
   return (
     <div

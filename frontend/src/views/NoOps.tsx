@@ -1,12 +1,11 @@
 /** What stands where ops would be when the profile names none. */
 
-import type { JSX } from "preact";
 import { t } from "../i18n";
 import { useScope } from "../state/scope";
 import { Empty } from "../ui/states";
 
 /** `reason`: what the server says of the list; else the profile says why. */
-export function NoOps({ reason }: { reason?: string | undefined }): JSX.Element {
+export function NoOps({ reason }: { reason?: string | undefined }) {
   const { info } = useScope().profile;
   return (
     <Empty title={t("No ops in this profile")}>

@@ -1,6 +1,5 @@
 /** The form that adds a profile: files of this computer, or some that the server can read. */
 
-import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, isAbort, postFile, postJson, toApiError } from "../../api/client";
 import type { Upload } from "../../api/types";
@@ -18,7 +17,7 @@ interface Work {
   readonly shares?: readonly number[];
 }
 
-export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
+export function AddProfile({ onAdded }: { onAdded: () => void }) {
   const [chosen, setChosen] = useState<readonly ChosenFile[]>([]);
   const [path, setPath] = useState("");
   const [name, setName] = useState("");
@@ -174,7 +173,7 @@ async function uploadAll(
   return uploads;
 }
 
-function Progress({ work, onStop }: { work: Work; onStop: () => void }): JSX.Element {
+function Progress({ work, onStop }: { work: Work; onStop: () => void }) {
   const pct = work.share === null ? null : work.share * 100;
   return (
     <div class="profiles-progress">

@@ -1,6 +1,5 @@
 /** Profiles on their way: what the import is at, or why it failed. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, apiUrl, postJson, sendJson, toApiError } from "../../api/client";
 import type { Job, RankFile } from "../../api/types";
@@ -10,12 +9,7 @@ import { isActive } from "../../state/jobs";
 import { Button } from "../../ui/Button";
 import { ErrorNote } from "../../ui/states";
 
-export interface ImportListProps {
-  readonly jobs: readonly Job[];
-  readonly onChanged: () => void;
-}
-
-export function ImportList({ jobs, onChanged }: ImportListProps): JSX.Element | null {
+export function ImportList({ jobs, onChanged }: { jobs: readonly Job[]; onChanged: () => void }) {
   if (jobs.length === 0) return null;
   return (
     <section aria-label={t("Imports")}>
@@ -38,7 +32,7 @@ function stateText(job: Job, pct: number): string {
   return job.state === "queued" ? t("Waiting for a free worker") : `${formatPct(pct)} %`;
 }
 
-function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX.Element {
+function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }) {
   const [error, setError] = useState<ApiError | null>(null);
   const act = (change: Promise<unknown>) => {
     change.then(onChanged).catch((reason: unknown) => setError(toApiError(reason)));
@@ -83,7 +77,7 @@ const STATES = {
 } satisfies Record<RankFile["state"], () => string>;
 
 /** How far each rank file of a job is. */
-function RankFileStates({ files }: { files: readonly RankFile[] }): JSX.Element {
+function RankFileStates({ files }: { files: readonly RankFile[] }) {
   const done = files.filter((file) => file.state === "done").length;
   return (
     <details class="profiles-parts" open={files.length <= 8}>

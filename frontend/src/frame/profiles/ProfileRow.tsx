@@ -1,6 +1,5 @@
 /** One profile in the list: open it, give it another name, delete it. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, apiUrl, sendJson, toApiError } from "../../api/client";
 import type { ProfileItem, RemovedProfile } from "../../api/types";
@@ -17,7 +16,7 @@ export interface ProfileRowProps {
 
 type Mode = "plain" | "rename" | "delete";
 
-export function ProfileRow({ item, isShown, onChanged }: ProfileRowProps): JSX.Element {
+export function ProfileRow({ item, isShown, onChanged }: ProfileRowProps) {
   const [mode, setMode] = useState<Mode>("plain");
   const [error, setError] = useState<ApiError | null>(null);
   const url = apiUrl(`profiles/${item.id}/`);
@@ -83,7 +82,7 @@ interface RenameProps {
   readonly onCancel: () => void;
 }
 
-function Rename({ name, onSave, onCancel }: RenameProps): JSX.Element {
+function Rename({ name, onSave, onCancel }: RenameProps) {
   const [text, setText] = useState(name);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
@@ -115,7 +114,7 @@ interface ConfirmProps {
 }
 
 /** What distinguishes profiles of the same name: the GPU, the framework, when, how long, and where. */
-function Facts({ item }: { item: ProfileItem }): JSX.Element {
+function Facts({ item }: { item: ProfileItem }) {
   const gpus = item.gpu_count ?? 0;
   const facts = [
     item.gpu_name === null
@@ -139,7 +138,7 @@ function Facts({ item }: { item: ProfileItem }): JSX.Element {
   );
 }
 
-function Confirm({ item, name, onDelete, onCancel }: ConfirmProps): JSX.Element {
+function Confirm({ item, name, onDelete, onCancel }: ConfirmProps) {
   const isStored = item.is_stored === true;
   const words = { name, file: item.path };
   return (

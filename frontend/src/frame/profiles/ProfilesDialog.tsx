@@ -1,6 +1,5 @@
 /** The profiles of this viewer: add one, see what is being imported, rename, delete. */
 
-import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, toApiError } from "../../api/client";
 import type { Job, ProfileItem } from "../../api/types";
@@ -39,7 +38,7 @@ export interface ProfilesDialogProps {
   readonly onClose: () => void;
 }
 
-export function ProfilesDialog({ shown, onClose }: ProfilesDialogProps): JSX.Element {
+export function ProfilesDialog({ shown, onClose }: ProfilesDialogProps) {
   const [lists, setLists] = useState<Lists | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [isChanged, setChanged] = useState(false);

@@ -1,6 +1,5 @@
 /** The files that were chosen as ranks of one job: which is which, and how far each upload is. */
 
-import type { JSX } from "preact";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
 import { type ChosenFile, type RankMistake, rankMistake } from "../../state/rankFiles";
@@ -19,7 +18,7 @@ export interface RankFilesProps {
   readonly onChange: (chosen: readonly ChosenFile[]) => void;
 }
 
-export function RankFiles({ chosen, shares, onChange }: RankFilesProps): JSX.Element {
+export function RankFiles({ chosen, shares, onChange }: RankFilesProps) {
   const mistake = rankMistake(chosen);
   const typeRank = (index: number, rank: string) =>
     onChange(chosen.map((item, at) => (at === index ? { ...item, rank } : item)));
@@ -68,7 +67,7 @@ export function RankFiles({ chosen, shares, onChange }: RankFilesProps): JSX.Ele
   );
 }
 
-function Share({ file, share }: { file: string; share: number }): JSX.Element {
+function Share({ file, share }: { file: string; share: number }) {
   const pct = share * 100;
   return (
     <>

@@ -1,6 +1,5 @@
 /** Jobs of the viewer's machine that stand by: each can be recorded as it runs. */
 
-import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../../api/client";
 import type { RunningJobs as Listed, NewWindow, RunningJob } from "../../api/types";
@@ -10,7 +9,7 @@ import { ErrorNote } from "../../ui/states";
 
 const POLL_MS = 5_000;
 
-export function RunningJobs({ onAsked }: { onAsked: () => void }): JSX.Element | null {
+export function RunningJobs({ onAsked }: { onAsked: () => void }) {
   const [jobs, setJobs] = useState<readonly RunningJob[]>([]);
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {

@@ -1,6 +1,5 @@
 /** GPUs, the ranks of a distributed job, and their collectives. */
 
-import type { JSX } from "preact";
 import type { CollectivesRow, GpusRow, RanksRow } from "../../api/types";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
@@ -22,7 +21,7 @@ export const GPUS_TABLE: TableSpec<GpusRow> = {
 };
 
 /** The names of a rank's ops begin with its number. */
-function OpsOfRank({ rank }: { rank: number }): JSX.Element {
+function OpsOfRank({ rank }: { rank: number }) {
   const name = `/rank_${rank}/`;
   const patch = () => ({
     ...patchForView(currentQuery(), "ops"),

@@ -19,7 +19,7 @@ import { changeText, Icicle, Waterfall } from "./Pictures";
 import { RowsTable, verdictText } from "./Rows";
 import { Sides } from "./Sides";
 
-export default function CompareView(): JSX.Element {
+export default function CompareView() {
   const query = useQuery();
   const scope = useScope();
   const base = query.get("base") ?? "";
@@ -45,7 +45,7 @@ export default function CompareView(): JSX.Element {
   );
 }
 
-function Result({ params }: { params: { base: string; new: string } }): JSX.Element {
+function Result({ params }: { params: { base: string; new: string } }) {
   const found = useResource<ComparisonSummary>(apiUrl("compare/summary/", params));
   const chosen = captures(`${params.base},${params.new}`).map((one) => one.split("@")[0]);
   // A database of NVIDIA's is compared once it was aggregated, which makes a profile of it.
@@ -81,17 +81,14 @@ function Modules(props: {
   params: { base: string; new: string };
   chosen: string | null;
   onChoose: (path: string) => void;
-}): JSX.Element {
+}) {
   const found = useResource<CompareModules>(apiUrl("compare/modules/", props.params));
   if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
   if (found.data === null) return <Skeleton lines={4} />;
   return <Icicle {...props} modules={found.data.modules} />;
 }
 
-function Found(props: {
-  found: ComparisonSummary;
-  params: { base: string; new: string };
-}): JSX.Element {
+function Found(props: { found: ComparisonSummary; params: { base: string; new: string } }) {
   const { found } = props;
   const query = useQuery();
   const verdict = query.get("verdict") ?? null;
@@ -149,7 +146,7 @@ function Found(props: {
 }
 
 /** A picture keeps the size of its texts: where it has no room, it scrolls, also by key. */
-function Scrolled(props: { label: string; children: JSX.Element }): JSX.Element {
+function Scrolled(props: { label: string; children: JSX.Element }) {
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must have the focus to be scrolled by key
@@ -159,7 +156,7 @@ function Scrolled(props: { label: string; children: JSX.Element }): JSX.Element 
   );
 }
 
-function Headline({ found }: { found: ComparisonSummary }): JSX.Element {
+function Headline({ found }: { found: ComparisonSummary }) {
   return (
     <div class="compare-headline">
       {!found.are_other_programs && <Change change={stepChange(found)} />}
@@ -172,7 +169,7 @@ function Headline({ found }: { found: ComparisonSummary }): JSX.Element {
   );
 }
 
-function Change({ change }: { change: StepChange }): JSX.Element {
+function Change({ change }: { change: StepChange }) {
   const { base, next, verdict, isPerSample } = change;
   const share = base > 0 ? 100 * (next / base - 1) : null;
   const tone = `is-${verdict.replace(" ", "-")}`;
@@ -196,7 +193,7 @@ function Change({ change }: { change: StepChange }): JSX.Element {
 }
 
 /** The difference as a mark and its interval as a bar, around no change. */
-function IntervalBar({ change }: { change: StepChange }): JSX.Element {
+function IntervalBar({ change }: { change: StepChange }) {
   if (change.interval === null) {
     return <p class="muted">{t("Too few iterations for an interval.")}</p>;
   }
@@ -225,7 +222,7 @@ function IntervalBar({ change }: { change: StepChange }): JSX.Element {
 const OF_SHAPES = "shapes of ";
 
 /** What else differs, in words; shapes are folded. */
-function Setup({ found }: { found: ComparisonSummary }): JSX.Element {
+function Setup({ found }: { found: ComparisonSummary }) {
   const [shapes, others] = [true, false].map((isShape) =>
     found.setup.filter((one) => one.key.startsWith(OF_SHAPES) === isShape),
   );

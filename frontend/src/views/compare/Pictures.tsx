@@ -1,6 +1,5 @@
 /** The waterfall by class, the modules colored by change, and the times of one row. */
 
-import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import type { CompareModule, ComparisonSummary } from "../../api/types";
 import { useWidth } from "../../charts/useWidth";
@@ -26,7 +25,7 @@ function inShownDigits(time_ns: number): number {
   return Math.round(time_ns / 1000) * 1000;
 }
 
-export function Waterfall({ found }: { found: ComparisonSummary }): JSX.Element {
+export function Waterfall({ found }: { found: ComparisonSummary }) {
   const bars = waterfallBars(found, [t("Base step, as profiled"), t("New step, as profiled")]);
   const most = Math.max(...bars.flatMap((bar) => [bar.start, bar.stop]), 1);
   const holder = useRef<HTMLDivElement>(null);
@@ -78,7 +77,7 @@ export interface IcicleProps {
   readonly onChoose: (path: string) => void;
 }
 
-export function Icicle({ modules, chosen, onChoose }: IcicleProps): JSX.Element {
+export function Icicle({ modules, chosen, onChoose }: IcicleProps) {
   const root = moduleTree(modules);
   const boxes = icicleBoxes(root, MOST_DEPTH, 0.002);
   const depth = Math.max(...boxes.map((box) => box.depth), 0) + 1;
@@ -119,7 +118,7 @@ function ModuleBox(props: {
   largest: number;
   isChosen: boolean;
   onChoose: (path: string) => void;
-}): JSX.Element {
+}) {
   const { box, whole, largest, isChosen, onChoose } = props;
   const { module } = box;
   const change = module.new - module.base;
@@ -151,7 +150,7 @@ function ModuleBox(props: {
 export function Strips(props: {
   base: readonly (readonly number[])[];
   next: readonly (readonly number[])[];
-}): JSX.Element {
+}) {
   const sides = [
     { name: t("Base"), kind: "base", values: props.base.flat() },
     { name: t("New"), kind: "new", values: props.next.flat() },

@@ -1,6 +1,5 @@
 /** The rows of a comparison with their verdicts, and the iterations of the chosen one. */
 
-import type { JSX } from "preact";
 import { apiUrl } from "../../api/client";
 import type { ListPage } from "../../api/lists";
 import type { CompareOp, ComparisonSummary, NumberedCompareRow, RowSamples } from "../../api/types";
@@ -55,7 +54,7 @@ export function RowsTable(props: {
   module: string | null;
   chosen: number | null;
   params: Sides;
-}): JSX.Element {
+}) {
   const control = useUrlTable<CompareOp>(ROWS, useQuery());
   const { verdict, module, params } = props;
   const page = useResource<ListPage<CompareOp>>(
@@ -131,7 +130,7 @@ export function RowsTable(props: {
 }
 
 /** Times of both sides as shown. Unit: µs. */
-function Times({ base, next }: { base: number; next: number }): JSX.Element {
+function Times({ base, next }: { base: number; next: number }) {
   return (
     <>
       <td class="is-number">{formatTimeIn(base * 1000, "ms")}</td>
@@ -169,7 +168,7 @@ function partName(part: NumberedCompareRow): string {
 }
 
 /** What grew to the right of the line, what shrank to the left, class by class. */
-function Deltas({ op, largest }: { op: CompareOp; largest: number }): JSX.Element {
+function Deltas({ op, largest }: { op: CompareOp; largest: number }) {
   const side = (sign: number) =>
     op.parts
       .map((part) => ({ part, change: sign * (part.shown_new_us - part.shown_base_us) }))
@@ -207,7 +206,7 @@ function nameOf({ module, op, parts: [first] }: CompareOp): string {
   );
 }
 
-function Line({ row, short, largest, isOpen, params }: LineProps): JSX.Element {
+function Line({ row, short, largest, isOpen, params }: LineProps) {
   const number = row.row;
   const [first] = row.parts;
   const toggle = () => navigate({ row: isOpen ? null : String(number) }, { replace: true });
@@ -243,7 +242,7 @@ function Line({ row, short, largest, isOpen, params }: LineProps): JSX.Element {
 }
 
 /** The classes of an op, and the iterations of the one that changed most. */
-function Parts(props: { parts: readonly NumberedCompareRow[]; params: Sides }): JSX.Element {
+function Parts(props: { parts: readonly NumberedCompareRow[]; params: Sides }) {
   const { parts, params } = props;
   return (
     <>
@@ -265,7 +264,7 @@ function Parts(props: { parts: readonly NumberedCompareRow[]; params: Sides }): 
   );
 }
 
-function Detail({ row, params }: { row: NumberedCompareRow; params: Sides }): JSX.Element {
+function Detail({ row, params }: { row: NumberedCompareRow; params: Sides }) {
   const found = useResource<RowSamples>(apiUrl("compare/row/", { ...params, row: row.row }));
   if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
   if (found.data === null) return <Skeleton lines={2} />;

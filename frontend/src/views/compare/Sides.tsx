@@ -1,6 +1,5 @@
 /** Which captures are compared: one or more a side, each a profile or one of its aggregations. */
 
-import type { JSX } from "preact";
 import { t } from "../../i18n";
 import { aggregationLabel } from "../../lib/aggregations";
 import { navigate } from "../../state/location";
@@ -33,7 +32,7 @@ function textOf(value: string, choices: readonly Choice[], scope: Scope): string
   return aggregation === undefined ? name : `${name} #${aggregation}`;
 }
 
-export function Sides({ base, next }: { base: string; next: string }): JSX.Element {
+export function Sides({ base, next }: { base: string; next: string }) {
   const swap = () => navigate({ base: next, new: base, row: null });
   return (
     <div class="compare-sides">
@@ -44,7 +43,7 @@ export function Sides({ base, next }: { base: string; next: string }): JSX.Eleme
   );
 }
 
-function SideOf(props: { title: string; name: "base" | "new"; value: string }): JSX.Element {
+function SideOf(props: { title: string; name: "base" | "new"; value: string }) {
   const scope = useScope();
   const { title, name, value } = props;
   const choices = choicesOf(scope);

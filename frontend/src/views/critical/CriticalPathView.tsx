@@ -1,6 +1,5 @@
 /** What a step waits for, and what changes would give. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { CanReplay, CriticalPath } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -19,7 +18,7 @@ import { kindName, WhatIf } from "./WhatIf";
 const EXACT_PCT = 0.005;
 const MOST_ROWS = 20;
 
-export default function CriticalPathView(): JSX.Element {
+export default function CriticalPathView() {
   const answer = useScoped<CanReplay>("can-replay/");
   return (
     <div class="view view-critical-path">
@@ -38,7 +37,7 @@ const STEPS: readonly (readonly [isRaw: boolean, text: string])[] = [
   [true, t("As profiled")],
 ];
 
-function Replayed(): JSX.Element {
+function Replayed() {
   const [isRaw, setRaw] = useState(false);
   const path = useScoped<CriticalPath>("critical-path/", isRaw ? { corrected: 0 } : {});
   return (
@@ -75,7 +74,7 @@ function sumBy(found: CriticalPath): [kind: string, share: number][] {
 }
 
 /** What the step waits for most, and how well the replay fits. */
-function Fit({ found }: { found: CriticalPath }): JSX.Element {
+function Fit({ found }: { found: CriticalPath }) {
   const largest = sumBy(found).slice(0, 3);
   const parts = largest.map(([kind, share]) => `${kindName(kind)} ${formatPct(share)} %`);
   const waits = { step: durationText(found.measured_step_ns), parts: parts.join(", ") };
@@ -107,7 +106,7 @@ function Fit({ found }: { found: CriticalPath }): JSX.Element {
 }
 
 /** What the step waits for, as one bar. */
-function PathBar({ found }: { found: CriticalPath }): JSX.Element {
+function PathBar({ found }: { found: CriticalPath }) {
   const sums = sumBy(found);
   return (
     <div class="chain">
@@ -133,7 +132,7 @@ function PathBar({ found }: { found: CriticalPath }): JSX.Element {
   );
 }
 
-function Shares({ found }: { found: CriticalPath }): JSX.Element {
+function Shares({ found }: { found: CriticalPath }) {
   return (
     <ColumnsTable
       class="facts-table"

@@ -1,6 +1,5 @@
 /** The changes of a what-if, each with its effect, and the step with those that are combined. */
 
-import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../../api/client";
 import type {
@@ -74,7 +73,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   communication: t("Communication"),
 };
 
-export function WhatIf({ fit }: { fit: CriticalPath }): JSX.Element {
+export function WhatIf({ fit }: { fit: CriticalPath }) {
   const ops = useScoped<OpSensitivities>("op-sensitivity/");
   const table = useScoped<WhatIfChanges>("what-if/changes/");
   const given = scenarioOf(useQuery());
@@ -132,7 +131,7 @@ interface ChangesProps {
 }
 
 /** Each change by itself, the one with the largest effect first; check boxes combine them. */
-function ChangeTable(props: ChangesProps & { rows: readonly Row[] }): JSX.Element {
+function ChangeTable(props: ChangesProps & { rows: readonly Row[] }) {
   const { fit, rows } = props;
   const [answers, setAnswers] = useState<Answers>(new Map());
   const known = (row: Row) => {
@@ -202,7 +201,7 @@ interface RowProps extends ChangesProps {
   readonly onAnswer: (answer: Answer | ApiError) => void;
 }
 
-function ChangeRow(props: RowProps): JSX.Element {
+function ChangeRow(props: RowProps) {
   const { fit, row, isAsked, largest, scenario, onChange, onAnswer } = props;
   const { data, error, isStale } = usePrediction(fit, isAsked ? aloneOf(row, scenario) : null);
   const answer = error ?? data;
@@ -242,7 +241,7 @@ function ChangeRow(props: RowProps): JSX.Element {
 const LEAST_EFFECT = 0.001;
 
 /** The cells of a change: the step, the effect as a bar, the saving, and what limits next. */
-function Effect({ answer, largest }: { answer: Answer | null; largest: number }): JSX.Element {
+function Effect({ answer, largest }: { answer: Answer | null; largest: number }) {
   if (answer === null) {
     return (
       <td colSpan={4} class="muted">
@@ -274,7 +273,7 @@ function Effect({ answer, largest }: { answer: Answer | null; largest: number })
 }
 
 /** The step with a change; a range where it is uncertain how much is saved. */
-function Step({ answer }: { answer: Answer }): JSX.Element {
+function Step({ answer }: { answer: Answer }) {
   const { predicted_step_ns: step, measured_step_ns, uncertain_ns, reason } = answer;
   const high = step ?? measured_step_ns;
   if (!uncertain_ns) {
@@ -289,7 +288,7 @@ function Step({ answer }: { answer: Answer }): JSX.Element {
 }
 
 /** What is known to be saved; of CPU time that may be the profiler's, nothing is. */
-function Saving(props: { answer: Answer; isNone: boolean }): JSX.Element {
+function Saving(props: { answer: Answer; isNone: boolean }) {
   const { saving_ns, uncertain_ns, reason, is_bound } = props.answer;
   if (saving_ns === null) return <Unknown reason={reason ?? undefined} />;
   if (props.isNone) return <>{reason === null ? t("none") : <Unknown reason={reason} />}</>;
@@ -298,7 +297,7 @@ function Saving(props: { answer: Answer; isNone: boolean }): JSX.Element {
   return <>{is_bound === true ? t("up to {time}", { time }) : time}</>;
 }
 
-function Speed(props: ChangesProps & { type: string }): JSX.Element {
+function Speed(props: ChangesProps & { type: string }) {
   const { type, scenario, onDrag, onChange } = props;
   const position = positionOf(type, scenario);
   const speed = t("{factor}x", { factor: formatFixed(2 ** position, 2) });
@@ -329,7 +328,7 @@ interface ValueProps {
 }
 
 /** A change that needs a value; the table has the others. */
-function Control({ change, value, onChange }: ValueProps): JSX.Element | null {
+function Control({ change, value, onChange }: ValueProps) {
   const { takes, label, meaning, unit } = change;
   if (isSwitch(change) || takes === "factors" || takes === "rank") return null;
   const read = (event: { readonly currentTarget: HTMLInputElement }) =>
@@ -392,7 +391,7 @@ interface PredictedProps {
   readonly onReset: () => void;
 }
 
-function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
+function Predicted({ fit, scenario, onReset }: PredictedProps) {
   const { data, error } = usePrediction(fit, scenario);
   const isChanged = data !== null && data.is_bound !== null;
   const isNone = isUnchanged(scenario);

@@ -1,6 +1,5 @@
 /** The dashboard: what limits a step and what to do about it on the first screen, then the details. */
 
-import type { JSX } from "preact";
 import { useCallback } from "preact/hooks";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
@@ -17,7 +16,7 @@ import { PhasesPanel } from "./PhasesPanel";
 import { SystemConfigPanel } from "./SystemConfigPanel";
 import { TopPanel } from "./TopPanel";
 
-export function DashboardView(): JSX.Element {
+export function DashboardView() {
   const areDetailsOpen = useQuery().get("details") === KERNEL_DETAILS;
   const isKnown = useIsAllKnown();
   const close = useCallback(() => navigate({ details: null }), []);

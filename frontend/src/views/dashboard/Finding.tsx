@@ -1,6 +1,5 @@
 /** One finding: what it could save, what is wrong, its picture, where to look and how to fix it. */
 
-import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
 import { isReport } from "../../api/source";
 import type { AdviceRow, PerformanceSummary } from "../../api/types";
@@ -55,7 +54,7 @@ export interface FindingProps {
   readonly hasTimes: boolean;
 }
 
-export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
+export function Finding({ row, hasTimes }: FindingProps) {
   const [isOpen, setOpen] = useState(false);
   const scale = useScale();
   const howId = useId();
@@ -98,7 +97,7 @@ export function Finding({ row, hasTimes }: FindingProps): JSX.Element {
 }
 
 /** Named by the view that it opens. */
-function Jump({ link }: { link: AdviceLink }): JSX.Element {
+function Jump({ link }: { link: AdviceLink }) {
   const shown = link.patch["ops.f.op_id__in"]?.split(",").length ?? 0;
   const text =
     link.total === undefined
@@ -117,7 +116,7 @@ interface HowProps {
   readonly trust: string;
 }
 
-function How({ row, evidence, trust }: HowProps): JSX.Element {
+function How({ row, evidence, trust }: HowProps) {
   return (
     <>
       <p class="finding-advice">{row.recommendation}</p>
@@ -138,7 +137,7 @@ function How({ row, evidence, trust }: HowProps): JSX.Element {
 }
 
 /** What measures more: the step without the profiler, or the kernel with Nsight Compute. */
-function Commands({ row, evidence }: Omit<HowProps, "trust">): JSX.Element | null {
+function Commands({ row, evidence }: Omit<HowProps, "trust">) {
   const { profile, aggregation } = useScope();
   const summary = useScoped<PerformanceSummary>("performance-summary/").data;
   const command = profile.system_config.original_command;
@@ -178,7 +177,7 @@ function Commands({ row, evidence }: Omit<HowProps, "trust">): JSX.Element | nul
   );
 }
 
-function EvidenceTable({ items }: { items: readonly EvidenceItem[] }): JSX.Element {
+function EvidenceTable({ items }: { items: readonly EvidenceItem[] }) {
   const scale = useScale();
   return (
     <table class="facts-table evidence">

@@ -1,6 +1,5 @@
 /** The evidence of a finding as a small picture: what stands out, at a glance. */
 
-import type { JSX } from "preact";
 import { t } from "../../i18n";
 import { type Scale, sumCount, sumText } from "../../lib/perStep";
 import { durationText, formatPct } from "../../lib/units";
@@ -42,7 +41,7 @@ interface FindingPictureProps {
   readonly gainPct: number | null;
 }
 
-export function FindingPicture({ items, scale, gainPct }: FindingPictureProps): JSX.Element | null {
+export function FindingPicture({ items, scale, gainPct }: FindingPictureProps) {
   // Those of one kind: times of others mean something else.
   const [first] = items.filter((item) => (item.timeNs ?? 0) > 0);
   const timed = items
@@ -71,7 +70,7 @@ function nameFor(item: EvidenceItem): string {
 }
 
 /** The part of a step that would go. */
-function Share({ pct }: { pct: number }): JSX.Element {
+function Share({ pct }: { pct: number }) {
   const text = t("{pct} % of the step", { pct: formatPct(pct) });
   return (
     <span class="finding-picture finding-share" role="img" aria-label={text} title={text}>

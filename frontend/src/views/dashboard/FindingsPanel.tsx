@@ -1,6 +1,6 @@
 /** The findings, the one that saves most first; then what could not be judged, and DLProf's list. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import type { ListPage } from "../../api/lists";
 import type { AdviceRow, Recommendation } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -35,7 +35,7 @@ const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch:
 /** How many findings are shown at once. */
 const BEST = 3;
 
-export function FindingsPanel(): JSX.Element {
+export function FindingsPanel() {
   const advice = useScoped<ListPage<AdviceRow>>("advice/", ADVICE_PARAMS);
   const classic = useScoped<{ results: readonly Recommendation[] }>("recommendations/");
   return (
@@ -67,7 +67,7 @@ interface FindingsProps {
   readonly classic: readonly Recommendation[];
 }
 
-function Findings({ rows, hasTimes, classic }: FindingsProps): JSX.Element {
+function Findings({ rows, hasTimes, classic }: FindingsProps) {
   const found = rows.filter((row) => row.status === "found");
   const open = rows.filter((row) => row.status !== "found");
   const list = (some: readonly AdviceRow[], start: number) => (
@@ -120,11 +120,7 @@ function Findings({ rows, hasTimes, classic }: FindingsProps): JSX.Element {
   );
 }
 
-function Folded(props: {
-  title: string;
-  isOpen?: boolean;
-  children: ComponentChildren;
-}): JSX.Element {
+function Folded(props: { title: string; isOpen?: boolean; children: ComponentChildren }) {
   return (
     <details class="folded" open={props.isOpen ?? false}>
       <summary>{props.title}</summary>
@@ -133,7 +129,7 @@ function Folded(props: {
   );
 }
 
-function NothingFound(): JSX.Element {
+function NothingFound() {
   return (
     <Empty title={t("No problem found")}>
       {t("No detector found a problem in this aggregation.")}
@@ -142,7 +138,7 @@ function NothingFound(): JSX.Element {
 }
 
 /** The list that DLProf has; a database of NVIDIA's has no other. */
-function ClassicList({ items }: { items: readonly Recommendation[] }): JSX.Element {
+function ClassicList({ items }: { items: readonly Recommendation[] }) {
   if (items.length === 0) return <NothingFound />;
   return (
     <ul class="checks">
@@ -167,7 +163,7 @@ function ClassicList({ items }: { items: readonly Recommendation[] }): JSX.Eleme
 }
 
 /** Text in which addresses are links that open in a new tab. */
-export function Linked({ text }: { text: string }): JSX.Element {
+export function Linked({ text }: { text: string }) {
   return (
     <>
       {splitLinks(text).map((part) =>

@@ -1,12 +1,11 @@
 /** Fixed text: where to read on about Tensor Cores and mixed precision. */
 
-import type { JSX } from "preact";
 import { GUIDANCE } from "../../content/guidance";
 import { t } from "../../i18n";
 import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
 
-export function GuidancePanel(): JSX.Element {
+export function GuidancePanel() {
   return (
     <Panel title={t("Guidance")} span={12}>
       <ul class="guidance">

@@ -1,6 +1,6 @@
 /** The first screen's answer: what limits a step, where the step goes, the figures that matter. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ListPage } from "../../api/lists";
 import type {
@@ -34,7 +34,7 @@ import { ViewLink } from "./ViewLink";
 /** Sentences that are longer are set smaller: the answer takes two lines, not four. */
 const LONG_SENTENCE = 110;
 
-export function Headline(): JSX.Element {
+export function Headline() {
   const verdict = useScoped<Verdict>("verdict/");
   const summary = useScoped<PerformanceSummary>("performance-summary/");
   const usage = useScoped<ResourceUsage>("resource-usage/");
@@ -92,7 +92,7 @@ function wholeOf(data: PerformanceSummary | null, source: Source): number | null
 }
 
 /** What a step takes, and of which steps that is said. */
-function StepLine({ data }: { data: PerformanceSummary }): JSX.Element {
+function StepLine({ data }: { data: PerformanceSummary }) {
   const { ns, words } = stepOf(data);
   const isMean = data.step_statistic === "mean";
   const median = isMean ? data.step_median_ns : null;
@@ -123,7 +123,7 @@ function StepLine({ data }: { data: PerformanceSummary }): JSX.Element {
 }
 
 /** Which iterations these are, with the way from the steps alone to the whole run and back. */
-function Range({ data }: { data: PerformanceSummary }): JSX.Element {
+function Range({ data }: { data: PerformanceSummary }) {
   const { aggregations, aggregation } = useScope();
   const isSteady = data.is_steady === 1;
   const other = isSteady ? (aggregations[0] ?? null) : steadyOf(aggregations);
@@ -152,7 +152,7 @@ interface BreakdownProps {
 }
 
 /** The step as one bar, under two brackets: the GPU works, the GPU is idle. */
-function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
+function Breakdown({ usage, source, stepNs }: BreakdownProps) {
   const slices = slicesOf(usage, source);
   if (slices.length === 0) return <Empty title={t("This database has no breakdown")} />;
   const busy = busyShare(slices);
@@ -197,18 +197,16 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps): JSX.Element {
   );
 }
 
-interface FigureProps {
-  readonly title: string;
-  readonly info: Explanation;
+function Figure(props: {
+  title: string;
+  info: Explanation;
   /** The view that lists what the figure is made of. */
-  readonly view: string;
-  readonly patch?: QueryPatch;
-  readonly mark?: string;
-  readonly note?: ComponentChildren;
-  readonly children: ComponentChildren;
-}
-
-function Figure(props: FigureProps): JSX.Element {
+  view: string;
+  patch?: QueryPatch;
+  mark?: string;
+  note?: ComponentChildren;
+  children: ComponentChildren;
+}) {
   return (
     <div class="figure">
       <dt>
@@ -226,12 +224,12 @@ function Figure(props: FigureProps): JSX.Element {
   );
 }
 
-function Pct({ pct, reason }: { pct: number | null; reason?: string | undefined }): JSX.Element {
+function Pct({ pct, reason }: { pct: number | null; reason?: string | undefined }) {
   return pct === null ? <Unknown reason={reason} /> : <>{formatPct(pct)} %</>;
 }
 
 /** One line with what else is asked first. */
-function Figures({ data }: { data: PerformanceSummary }): JSX.Element {
+function Figures({ data }: { data: PerformanceSummary }) {
   const usage = useScoped<ResourceUsage>("resource-usage/").data;
   const efficiency = useScoped<Efficiency>("efficiency/").data;
   const ranks = Number(useScope().profile.info.rank_count ?? 0);
@@ -288,7 +286,7 @@ const MISSED: QueryPatch = { "ops.f.tc_eligible": "1", "ops.f.using_tc": "0" };
 /** Ops that take less of the GPU time are not worth a mention. Unit: percent. */
 const LEAST_MISSED_PCT = 1;
 
-function TensorCores({ data }: { data: PerformanceSummary }): JSX.Element {
+function TensorCores({ data }: { data: PerformanceSummary }) {
   const ops = useScoped<OpSummary>("op-summary/").data;
   const count = useScoped<ListPage<OpsRow>>("ops/", MISSED_PARAMS).data?.count ?? null;
   const isKnown = data.tc_utilization_pct !== null && count !== null && ops !== null;
@@ -319,7 +317,7 @@ function TensorCores({ data }: { data: PerformanceSummary }): JSX.Element {
 }
 
 /** Only where the program says how many tokens or samples it works on. */
-function Throughput({ data }: { data: PerformanceSummary }): JSX.Element | null {
+function Throughput({ data }: { data: PerformanceSummary }) {
   const { info } = useScope().profile;
   const phases = useScoped<ListPage<PhasesRow>>("phases/", PHASES_PARAMS).data?.results ?? [];
   const [phase] = phases.toSorted((a, b) => (b.duration_ns ?? 0) - (a.duration_ns ?? 0));
@@ -343,7 +341,7 @@ function Throughput({ data }: { data: PerformanceSummary }): JSX.Element | null 
   );
 }
 
-function PeakMemory(): JSX.Element | null {
+function PeakMemory() {
   const gpus = useScoped<ListPage<GpusRow>>("gpus/", GPUS_PARAMS).data?.results ?? [];
   const [most] = gpus.toSorted((a, b) => (b.memory_used_bytes ?? 0) - (a.memory_used_bytes ?? 0));
   if (most?.memory_used_bytes == null) return null;

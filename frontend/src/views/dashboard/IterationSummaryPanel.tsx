@@ -1,6 +1,5 @@
 /** Every iteration as a bar; the Iterations view has the controls. */
 
-import type { JSX } from "preact";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -12,7 +11,7 @@ import { ViewLink } from "./ViewLink";
 /** Low enough to begin on the first screen. */
 const HEIGHT = 176;
 
-export function IterationSummaryPanel(): JSX.Element {
+export function IterationSummaryPanel() {
   const { aggregation } = useScope();
   return (
     <Panel

@@ -1,6 +1,5 @@
 /** GPU time of all kernels by kind; the details pane adds the counts. */
 
-import type { JSX } from "preact";
 import type { KernelSummary, KernelSummaryAll } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -32,7 +31,7 @@ function slicesOf({ using_tc, memory, other, communication }: KernelSummary): re
   return parts.filter((part) => part !== null);
 }
 
-export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
+export function KernelTimePanel({ isOpen }: { isOpen: boolean }) {
   const summary = useScoped<KernelSummary>("kernel-summary/");
   const scale = useScale();
   return (
@@ -79,7 +78,7 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
 }
 
 /** The content of the details pane: GPU time and count of each kind. */
-export function KernelDetails(): JSX.Element {
+export function KernelDetails() {
   const scale = useScale();
   const summary = useScoped<KernelSummary>("kernel-summary/");
   return (

@@ -1,6 +1,5 @@
 /** How the GPU's work got its names, and how much of it has which evidence. */
 
-import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import type { NameEvidenceRow } from "../../api/types";
 import { t } from "../../i18n";
@@ -34,7 +33,7 @@ const COLUMNS: readonly TableColumn<NameEvidenceRow>[] = [
 ];
 
 /** Nothing where all of it was recorded: that is as it should be. */
-export function NamesPanel(): JSX.Element | null {
+export function NamesPanel() {
   const evidence = useScoped<ListPage<NameEvidenceRow>>("name-evidence/", { page_size: 100 });
   const rows = evidence.data?.results ?? [];
   if (rows.every((row) => row.name_grade === "recorded") && evidence.error === null) return null;

@@ -1,6 +1,6 @@
 /** DLProf's panel of figures, under the names of its guide. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import type { PerformanceSummary as Summary } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
@@ -11,7 +11,7 @@ import { Panel } from "../../ui/Panel";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Loaded, Unknown } from "../../ui/states";
 
-export function PerformanceSummary(): JSX.Element {
+export function PerformanceSummary() {
   const summary = useScoped<Summary>("performance-summary/");
   return (
     <Panel title={t("Performance summary")} span={12}>
@@ -20,7 +20,7 @@ export function PerformanceSummary(): JSX.Element {
   );
 }
 
-function Facts({ data }: { data: Summary }): JSX.Element {
+function Facts({ data }: { data: Summary }) {
   const time = (ns: number | null, key: keyof Summary & string) =>
     ns === null ? (
       <Unknown reason={data.unknown?.[key]} />
@@ -98,7 +98,7 @@ function Fact(props: {
   /** Whether the profiler's own time is in it. */
   isProfiled?: boolean;
   children: ComponentChildren;
-}): JSX.Element {
+}) {
   return (
     <div>
       <dt>
@@ -114,11 +114,7 @@ function Fact(props: {
   );
 }
 
-function Share(props: {
-  pct: number | null;
-  tone: string;
-  reason?: string | undefined;
-}): JSX.Element {
+function Share(props: { pct: number | null; tone: string; reason?: string | undefined }) {
   const { pct } = props;
   if (pct === null) return <Unknown reason={props.reason} />;
   return (

@@ -1,6 +1,5 @@
 /** Prefill, decode, training: what each kind of iteration takes. Absent if the program names none. */
 
-import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
 import type { PhasesRow } from "../../api/types";
@@ -36,7 +35,7 @@ const WHEN_NULL: ReadonlyMap<string, string | undefined> = new Map(
 const formatMean = (value: number) => formatFixed(value, Number.isInteger(value) ? 0 : 1);
 const pct = (value: number) => `${formatPct(value)} %`;
 
-export function PhasesPanel(): JSX.Element | null {
+export function PhasesPanel() {
   const phases = useScoped<ListPage<PhasesRow>>("phases/", PHASES_PARAMS);
   const { profile } = useScope();
   const { data } = phases;
@@ -91,7 +90,7 @@ function PhaseRow(props: {
   row: PhasesRow;
   hasBare: boolean;
   unknown: Readonly<Record<string, string>>;
-}): JSX.Element {
+}) {
   const { row } = props;
   const known = (value: number | null, text: (value: number) => string, name: string) =>
     value === null ? <Unknown reason={props.unknown[name] ?? WHEN_NULL.get(name)} /> : text(value);
@@ -130,7 +129,7 @@ function PhaseRow(props: {
 }
 
 /** An aggregation of those iterations of the shown one that belong to one phase. */
-function Aggregate({ phase }: { phase: string }): JSX.Element {
+function Aggregate({ phase }: { phase: string }) {
   const { aggregation, profile } = useScope();
   const { iter_start, iter_stop } = aggregation;
   const isShown = aggregation.phase === phase;

@@ -1,6 +1,5 @@
 /** A line of iteration durations without axes: is it steady? */
 
-import type { JSX } from "preact";
 import { barsFor, type FigureBar, type IterationFigure } from "../../charts/iterationFigure";
 import { t } from "../../i18n";
 import { durationText } from "../../lib/units";
@@ -85,7 +84,7 @@ interface SparkProps {
 }
 
 /** The figure is that of the iteration summary below, so it is fetched once for both. */
-export function Spark({ width, height, marked }: SparkProps): JSX.Element | null {
+export function Spark({ width, height, marked }: SparkProps) {
   const theme = useTheme();
   const figure = useScoped<IterationFigure>("figures/iteration-summary/", {
     theme,

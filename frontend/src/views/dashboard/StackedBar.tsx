@@ -1,26 +1,23 @@
 /** One bar cut into parts, labeled in place, with a legend that hides parts and gives exact values. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type DrawnSlice, drawnSlices, type Slice } from "../../lib/activities";
 import { formatPct } from "../../lib/units";
 import { Button } from "../../ui/Button";
 
-export interface StackedBarProps {
-  readonly label: string;
-  readonly slices: readonly Slice[];
-  /** The value of a slice in words, for legend and tooltip; without it, only the share is shown. */
-  readonly valueText?: (slice: Slice) => string;
-  readonly height?: number;
-  /** Whether the legend is one line, with shares alone. */
-  readonly isInline?: boolean;
-}
-
 /** Least share that has room for its number, and for its name too, inside of a bar. Unit: percent. */
 const NUMBER_FROM_PCT = 6;
 const NAME_FROM_PCT = 20;
 
-export function StackedBar(props: StackedBarProps): JSX.Element {
+export function StackedBar(props: {
+  label: string;
+  slices: readonly Slice[];
+  /** The value of a slice in words, for legend and tooltip; without it, only the share is shown. */
+  valueText?: (slice: Slice) => string;
+  height?: number;
+  /** Whether the legend is one line, with shares alone. */
+  isInline?: boolean;
+}) {
   const { slices, valueText } = props;
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const toggle = (key: string) => {
@@ -79,7 +76,7 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
   );
 }
 
-function labelOf({ label, pct }: DrawnSlice, hasRoom: boolean): JSX.Element | null {
+function labelOf({ label, pct }: DrawnSlice, hasRoom: boolean) {
   if (pct < NUMBER_FROM_PCT) return null;
   return (
     <span>

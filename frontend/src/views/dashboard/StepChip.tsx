@@ -1,6 +1,5 @@
 /** How sure the times are: measured without the profiler, or as profiled; and the way to know. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { isReport } from "../../api/source";
 import type { PerformanceSummary } from "../../api/types";
@@ -38,12 +37,7 @@ interface StepChipProps {
   readonly onChange: (isRaw: boolean) => void;
 }
 
-export function StepChip({
-  data,
-  isCorrected,
-  isRaw,
-  onChange,
-}: StepChipProps): JSX.Element | null {
+export function StepChip({ data, isCorrected, isRaw, onChange }: StepChipProps) {
   if (stepOf(data).ns === null) return null;
   const isProfiled = isProfiledOnly(data) || isRaw;
   const face = isProfiled ? t("as profiled") : t("without profiling");
@@ -76,7 +70,7 @@ export function StepChip({
   );
 }
 
-function Times({ data }: { data: PerformanceSummary }): JSX.Element {
+function Times({ data }: { data: PerformanceSummary }) {
   const range = (low: number | null, high: number | null) =>
     low === null || high === null ? "" : `p10–p90: ${durationRange(low, high)}`;
   const { bare_step_ns: bare, given_step_ns: given, overhead_pct: overhead } = data;
@@ -146,7 +140,7 @@ function correctedLine(data: PerformanceSummary): readonly [string, readonly str
 }
 
 /** The command that times the step, and a field for who knows the time: an aggregation stores it. */
-function Measure({ data }: { data: PerformanceSummary }): JSX.Element {
+function Measure({ data }: { data: PerformanceSummary }) {
   const { aggregation, profile } = useScope();
   const [text, setText] = useState("");
   const ns = Math.round(Number(text) * 1e6);

@@ -1,6 +1,5 @@
 /** The machine and the versions behind the figures. */
 
-import type { JSX } from "preact";
 import type { Profile, SystemConfig } from "../../api/types";
 import { t } from "../../i18n";
 import { formatInt } from "../../lib/units";
@@ -39,7 +38,7 @@ function valueText(config: SystemConfig, key: keyof SystemConfig): string {
   return typeof value === "number" ? formatInt(value) : String(value);
 }
 
-export function SystemConfigPanel(): JSX.Element {
+export function SystemConfigPanel() {
   const { profile } = useScope();
   const config = profile.system_config;
   return (
@@ -63,7 +62,7 @@ export function SystemConfigPanel(): JSX.Element {
 }
 
 /** Where the profile comes from and what its reading left out. */
-function Origin({ profile }: { profile: Profile }): JSX.Element | null {
+function Origin({ profile }: { profile: Profile }) {
   const command = profile.system_config.original_command ?? "";
   if (command === "" && profile.warnings.length === 0) return null;
   return (

@@ -1,6 +1,6 @@
 /** What took most GPU time: op types, modules, ops or kernels. A row opens its list. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 import type { Params } from "../../api/client";
 import type { ListPage } from "../../api/lists";
@@ -49,7 +49,7 @@ function useFirstTab(): Tab {
   return profile.info.no_ops_reason ? TABS[3] : TABS[2];
 }
 
-export function TopPanel(): JSX.Element {
+export function TopPanel() {
   const wanted = useQuery().get("top");
   const first = useFirstTab();
   const tab = TABS.find(({ key }) => key === wanted) ?? first;
@@ -78,7 +78,7 @@ export function TopPanel(): JSX.Element {
   );
 }
 
-function TopTypes(): JSX.Element {
+function TopTypes() {
   return (
     <TopTable<OpTypesRow>
       path="op-types/"
@@ -96,7 +96,7 @@ function TopTypes(): JSX.Element {
   );
 }
 
-function TopModules(): JSX.Element {
+function TopModules() {
   return (
     <TopTable<GroupOpsRow>
       path="group-ops/"
@@ -126,7 +126,7 @@ function TopModules(): JSX.Element {
   );
 }
 
-function TopOps(): JSX.Element {
+function TopOps() {
   const hasDirection = !useScope().profile.info.no_ops_reason;
   return (
     <TopTable<OpsRow>
@@ -154,7 +154,7 @@ function TopOps(): JSX.Element {
   );
 }
 
-function TopKernels(): JSX.Element {
+function TopKernels() {
   return (
     <TopTable<TopKernel>
       path="top-kernels/"
@@ -234,7 +234,7 @@ interface TopTableProps<Row> {
   readonly columns: readonly TopColumn<Row>[];
 }
 
-function TopTable<Row>(props: TopTableProps<Row>): JSX.Element {
+function TopTable<Row>(props: TopTableProps<Row>) {
   const rows = useScoped<Pick<ListPage<Row>, "results">>(props.path, props.params);
   const { profile } = useScope();
   return (
@@ -253,7 +253,7 @@ function TopTable<Row>(props: TopTableProps<Row>): JSX.Element {
   );
 }
 
-function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.Element {
+function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }) {
   const { rows } = props;
   const columns = props.columns.filter(({ isEmpty }) => !(isEmpty && rows.every(isEmpty)));
   const scale = useScale();
@@ -329,7 +329,7 @@ function TimeBar(props: {
   tone: string;
   largest: number;
   scale: Scale;
-}): JSX.Element {
+}) {
   const { ns, pct, largest, scale } = props;
   if (ns === null) return <Unknown />;
   return (

@@ -1,18 +1,16 @@
 /** A link to another view, with the filters that show what a figure is made of. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../../state/location";
 import { patchForView, type QueryPatch } from "../../state/query";
 
-export interface ViewLinkProps {
-  readonly view: string;
-  readonly patch?: QueryPatch;
-  readonly class?: string;
-  readonly title?: string;
-  readonly children: ComponentChildren;
-}
-
-export function ViewLink(props: ViewLinkProps): JSX.Element {
+export function ViewLink(props: {
+  view: string;
+  patch?: QueryPatch;
+  class?: string;
+  title?: string;
+  children: ComponentChildren;
+}) {
   const target = () => ({ ...patchForView(currentQuery(), props.view), ...props.patch });
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;

@@ -1,6 +1,5 @@
 /** How often a call or launch took how long. */
 
-import type { JSX } from "preact";
 import type { DurationBin } from "../../api/types";
 import { t } from "../../i18n";
 import { countOf, durationRange, durationText } from "../../lib/units";
@@ -11,7 +10,7 @@ const HEIGHT = 120;
 export function Histogram(props: {
   bins: readonly DurationBin[];
   noun: readonly [one: string, many: string];
-}): JSX.Element {
+}) {
   const { bins, noun } = props;
   const most = Math.max(...bins.map((bin) => bin.num_calls), 1);
   const width = WIDTH / Math.max(bins.length, 1);

@@ -1,6 +1,5 @@
 /** One kernel, all ops together: its times over the iterations, durations, sizes, ops and advice. */
 
-import type { JSX } from "preact";
 import type { KernelLaunches } from "../../api/types";
 import { t } from "../../i18n";
 import { sumCount, sumUnit, useScale } from "../../lib/perStep";
@@ -32,7 +31,7 @@ import { Trend } from "./Trend";
 
 const LAUNCHES = [t("launch"), t("launches")] as const;
 
-export default function KernelPage(): JSX.Element {
+export default function KernelPage() {
   return (
     <OnePage<KernelLaunches>
       parameter="kernel"
@@ -47,7 +46,7 @@ export default function KernelPage(): JSX.Element {
   );
 }
 
-function OneKernel({ name, data: kernel }: OneProps<KernelLaunches>): JSX.Element {
+function OneKernel({ name, data: kernel }: OneProps<KernelLaunches>) {
   const column = kernel.kernel_long_name === null ? "kernel_name" : "kernel_long_name";
   return (
     <PageGrid>
@@ -90,7 +89,7 @@ function OneKernel({ name, data: kernel }: OneProps<KernelLaunches>): JSX.Elemen
   );
 }
 
-function Figures({ kernel }: { kernel: KernelLaunches }): JSX.Element {
+function Figures({ kernel }: { kernel: KernelLaunches }) {
   const share = kernel.share_pct === null ? null : `${formatPct(kernel.share_pct)} %`;
   const scale = useScale();
   const flag = kernel.uses_tc === null ? null : <Flag value={kernel.uses_tc} />;
@@ -108,7 +107,7 @@ function Figures({ kernel }: { kernel: KernelLaunches }): JSX.Element {
 }
 
 /** A short name is that of several kernels. */
-function FullNames({ kernel }: { kernel: KernelLaunches }): JSX.Element | null {
+function FullNames({ kernel }: { kernel: KernelLaunches }) {
   if (kernel.kernel_long_name !== null || kernel.long_names.length === 0) return null;
   return (
     <>
@@ -126,7 +125,7 @@ function FullNames({ kernel }: { kernel: KernelLaunches }): JSX.Element | null {
   );
 }
 
-function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
+function Sizes({ kernel }: { kernel: KernelLaunches }) {
   if (kernel.sizes === null) return <NotKnown reason={kernel.unknown.sizes} />;
   const left = (kernel.num_sizes ?? 0) - kernel.sizes.length;
   const scale = useScale();

@@ -1,6 +1,6 @@
 /** One op: its times over the iterations, kernels, shapes, source, roofline, partners and advice. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
@@ -56,7 +56,7 @@ function path(opId: string, part = ""): string {
   return `ops/${encodeURIComponent(opId)}/${part}`;
 }
 
-export default function OpPage(): JSX.Element {
+export default function OpPage() {
   return (
     <OnePage<OpRow>
       parameter="op"
@@ -69,7 +69,7 @@ export default function OpPage(): JSX.Element {
   );
 }
 
-function OneOp({ name: opId, data: op }: OneProps<OpRow>): JSX.Element {
+function OneOp({ name: opId, data: op }: OneProps<OpRow>) {
   const name = op.op_name ?? opId;
   return (
     <PageGrid>
@@ -119,7 +119,7 @@ export function OpPane(props: {
   onClose: () => void;
   /** The table of its kernels. */
   children: ComponentChildren;
-}): JSX.Element {
+}) {
   const { opId } = props;
   const found = useScoped<OpRow>(path(opId));
   const name = found.data?.op_name ?? opId;
@@ -146,7 +146,7 @@ export function OpPane(props: {
   );
 }
 
-function PaneDetails({ opId }: { opId: string }): JSX.Element {
+function PaneDetails({ opId }: { opId: string }) {
   const calls = useScoped<OpCalls>(path(opId, "calls/"));
   return (
     <>
@@ -161,7 +161,7 @@ function PaneDetails({ opId }: { opId: string }): JSX.Element {
   );
 }
 
-function ListLink({ opId }: { opId: string }): JSX.Element {
+function ListLink({ opId }: { opId: string }) {
   const to = { ...patchForView(currentQuery(), "ops"), op: opId };
   return (
     <PageAnchor to={to} class="panel-link">
@@ -170,7 +170,7 @@ function ListLink({ opId }: { opId: string }): JSX.Element {
   );
 }
 
-function Figures({ op }: { op: OpRow }): JSX.Element {
+function Figures({ op }: { op: OpRow }) {
   const { info } = useScope().profile;
   const reason = (key: keyof OpRow) => op.unknown[key] ?? op.unknown["*"];
   const flag = (value: boolean | null) =>
@@ -195,7 +195,7 @@ function Figures({ op }: { op: OpRow }): JSX.Element {
 }
 
 /** The same op of the model in the other directions. */
-function Partners({ op }: { op: OpRow }): JSX.Element | null {
+function Partners({ op }: { op: OpRow }) {
   const name = op.op_name;
   const url = { op_name: name, ordering: "op_id", page_size: 10 };
   const found = useScoped<ListPage<OpsRow>>("ops/", url);
@@ -220,7 +220,7 @@ function Partners({ op }: { op: OpRow }): JSX.Element | null {
 }
 
 /** Leads to the longest call in the timeline, which a report in one file has not. */
-function LongestCall({ calls }: { calls: OpCalls }): JSX.Element | null {
+function LongestCall({ calls }: { calls: OpCalls }) {
   if (calls.longest_start_ns === null || calls.longest_time_ns === null || isReport()) return null;
   return (
     <PageAnchor to={timelineAt(calls.longest_start_ns, calls.longest_time_ns)} class="panel-link">
@@ -231,7 +231,7 @@ function LongestCall({ calls }: { calls: OpCalls }): JSX.Element | null {
 
 type Clock = "gpu" | "cpu";
 
-function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }): JSX.Element {
+function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }) {
   const [clock, setClock] = useState<Clock>(isOnGpu ? "gpu" : "cpu");
   const calls = useScoped<OpCalls>(path(opId, "calls/"));
   const choices = [
@@ -266,7 +266,7 @@ function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }): JSX.Eleme
   );
 }
 
-function OverIterations({ calls, clock }: { calls: OpCalls; clock: Clock }): JSX.Element {
+function OverIterations({ calls, clock }: { calls: OpCalls; clock: Clock }) {
   const op = useQuery().get("op");
   const values = calls.iterations.map((row) => row[`${clock}_time_ns`]);
   const known = values.filter((value) => value !== null);
@@ -282,7 +282,7 @@ function OverIterations({ calls, clock }: { calls: OpCalls; clock: Clock }): JSX
 }
 
 /** What the table of its kernels leaves out of its GPU time. */
-function CopiesAndSets({ op }: { op: OpRow }): JSX.Element | null {
+function CopiesAndSets({ op }: { op: OpRow }) {
   const scale = useScale();
   const url = { page_size: MOST_KERNELS };
   const { data } = useScoped<ListPage<OpKernelsRow>>(path(op.op_id, "kernels/"), url);
@@ -300,7 +300,7 @@ function CopiesAndSets({ op }: { op: OpRow }): JSX.Element | null {
 }
 
 /** Recorded with the calls; for a backward op those of the operators that it ran. */
-function Shapes({ opId, calls }: { opId: string; calls: OpCalls }): JSX.Element {
+function Shapes({ opId, calls }: { opId: string; calls: OpCalls }) {
   const isRecorded = calls.shapes !== null;
   const scoped = path(opId, "units/");
   const units = useScoped<ListPage<OpUnitsRow>>(scoped, { page_size: 50 });
@@ -322,12 +322,12 @@ function Shapes({ opId, calls }: { opId: string; calls: OpCalls }): JSX.Element 
   );
 }
 
-function shapesText(text: string): JSX.Element {
+function shapesText(text: string) {
   if (text !== "") return <code>{text}</code>;
   return <Unknown reason={t("The profile does not contain these shapes.")} />;
 }
 
-function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
+function CallShapes({ calls }: { calls: OpCalls }) {
   const shapes = calls.shapes ?? [];
   const left = (calls.num_shapes ?? 0) - shapes.length;
   const scale = useScale();
@@ -356,7 +356,7 @@ function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
 /** Work of a call that the peak rates end sooner waits for its start: a kernel takes 1,000 at least. */
 const LEAST_IDEAL_NS = 50;
 
-function Efficiency({ opId }: { opId: string }): JSX.Element {
+function Efficiency({ opId }: { opId: string }) {
   const found = useScoped<ListPage<OpEfficiencyRow>>("op-efficiency/", { op_id: opId });
   const rates = useScoped<ListPage<PeakRatesRow>>("peak-rates/", { page_size: 100 });
   return (
@@ -381,7 +381,7 @@ function Efficiency({ opId }: { opId: string }): JSX.Element {
   );
 }
 
-function Source({ op }: { op: OpRow }): JSX.Element {
+function Source({ op }: { op: OpRow }) {
   if ((op.stack_trace ?? "") === "") {
     const reason = op.unknown.stack_trace ?? t("The profile contains no call stacks.");
     return <NotKnown reason={reason} />;

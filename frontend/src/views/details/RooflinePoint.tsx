@@ -1,6 +1,5 @@
 /** Where an op stands under the roofline of its GPU: both axes are logarithmic. */
 
-import type { JSX } from "preact";
 import type { OpEfficiencyRow, PeakRatesRow } from "../../api/types";
 import { t } from "../../i18n";
 import { type Scale, sumText, useScale } from "../../lib/perStep";
@@ -27,10 +26,7 @@ function sentence(row: OpEfficiencyRow, scale: Scale): string {
   return parts.filter((part) => part !== null).join(", ");
 }
 
-export function RooflinePoint(props: {
-  row: OpEfficiencyRow;
-  rates: readonly PeakRatesRow[];
-}): JSX.Element {
+export function RooflinePoint(props: { row: OpEfficiencyRow; rates: readonly PeakRatesRow[] }) {
   const { row, rates } = props;
   const scale = useScale();
   const rateOf = (name: string | null) => rates.find((one) => one.rate_name === name)?.rate ?? null;
@@ -68,7 +64,7 @@ interface PlotProps {
   readonly precision: string;
 }
 
-function Plot({ intensity, rate, bandwidth, peak, precision }: PlotProps): JSX.Element {
+function Plot({ intensity, rate, bandwidth, peak, precision }: PlotProps) {
   const ridge = (peak * 1e3) / bandwidth;
   const low = Math.log10(Math.min(intensity, ridge)) - MARGIN;
   const high = Math.log10(Math.max(intensity, ridge)) + MARGIN;

@@ -1,6 +1,5 @@
 /** A value of one op or kernel over the iterations; where they are many, several share a bar. */
 
-import type { JSX } from "preact";
 import { t } from "../../i18n";
 import { quantile, type Span, spans } from "../../lib/distribution";
 import { durationText } from "../../lib/units";
@@ -33,7 +32,7 @@ function spanText(span: Span): string {
   return `${iterationsText(span)}: ${time}`;
 }
 
-export function Trend({ index, values, onSelect }: TrendProps): JSX.Element {
+export function Trend({ index, values, onSelect }: TrendProps) {
   const bars = spans(index, values, MAX_BARS);
   const most = Math.max(...values, 1);
   const width = WIDTH / bars.length;

@@ -29,17 +29,13 @@ export function OnePage<T>(props: {
   /** What stands here when the address names none. */
   none: JSX.Element;
   page: ComponentType<OneProps<T>>;
-}): JSX.Element {
+}) {
   const name = useQuery().get(props.parameter);
   if (name === undefined) return props.none;
   return <Asked key={name} name={name} path={props.path(name)} page={props.page} />;
 }
 
-function Asked<T>(props: {
-  name: string;
-  path: string;
-  page: ComponentType<OneProps<T>>;
-}): JSX.Element {
+function Asked<T>(props: { name: string; path: string; page: ComponentType<OneProps<T>> }) {
   const found = useScoped<T>(props.path);
   if (found.error !== null) {
     return (
@@ -62,7 +58,7 @@ export function showIteration(iteration: number, op?: string): void {
 }
 
 /** The panels, in as many columns as fit. */
-export function PageGrid({ children }: { children: ComponentChildren }): JSX.Element {
+export function PageGrid({ children }: { children: ComponentChildren }) {
   return (
     <div class="view with-details">
       <div class="grid-frame">
@@ -78,7 +74,7 @@ export function PageHead(props: {
   name: string;
   full: string;
   children?: ComponentChildren;
-}): JSX.Element {
+}) {
   const { kind, name, full, children } = props;
   return (
     <header class="page-head span-12">
@@ -101,7 +97,7 @@ export type Fact = readonly [
 ];
 
 /** Figures; those without a value say why. */
-export function Facts({ facts }: { facts: readonly Fact[] }): JSX.Element {
+export function Facts({ facts }: { facts: readonly Fact[] }) {
   return (
     <dl class="one-facts">
       {facts.map(([name, value, reason]) => (
@@ -115,13 +111,13 @@ export function Facts({ facts }: { facts: readonly Fact[] }): JSX.Element {
 }
 
 /** A time with its exact value; null: unknown. */
-export function time(ns: number | null | undefined): JSX.Element | null {
+export function time(ns: number | null | undefined) {
   if (ns === null || ns === undefined) return null;
   return <span title={exactNs(Math.round(ns))}>{durationText(ns)}</span>;
 }
 
 /** A sum over the aggregated iterations, with its exact total. */
-export function sumTime(ns: number, scale: Scale): JSX.Element {
+export function sumTime(ns: number, scale: Scale) {
   return <span title={t("{time} total", { time: exactNs(ns) })}>{sumText(ns, scale)}</span>;
 }
 
@@ -131,13 +127,13 @@ export function unitOf(times: readonly (number | null)[]): TimeUnit {
 }
 
 /** A time in the unit of its column, which the header names. */
-export function timeIn(ns: number | null, unit: TimeUnit): JSX.Element {
+export function timeIn(ns: number | null, unit: TimeUnit) {
   if (ns === null) return <Unknown />;
   return <span title={exactNs(Math.round(ns))}>{formatTimeIn(ns, unit)}</span>;
 }
 
 /** In place of a chart or table: what is not known, and why. */
-export function NotKnown({ reason }: { reason?: string | undefined }): JSX.Element {
+export function NotKnown({ reason }: { reason?: string | undefined }) {
   return <Empty title={t("Not known")}>{reason ?? t("The database does not contain it.")}</Empty>;
 }
 
@@ -159,7 +155,7 @@ export function names(row: AdviceRow, { opId, kernelName }: Subject): boolean {
   );
 }
 
-export function AdviceAbout({ subject }: { subject: Subject }): JSX.Element {
+export function AdviceAbout({ subject }: { subject: Subject }) {
   const advice = useScoped<ListPage<AdviceRow>>("advice/", ADVICE_PARAMS);
   return (
     <Panel title={t("Advice that names it")} span={4}>

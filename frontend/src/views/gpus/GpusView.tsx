@@ -1,6 +1,5 @@
 /** Utilization of the GPUs: a table, and with more than one GPU also a bar for each. */
 
-import type { JSX } from "preact";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -13,7 +12,7 @@ import { Panel } from "../../ui/Panel";
 /** While it loads. Unit: px. */
 const CHART_HEIGHT = 80;
 
-export default function GpusView(): JSX.Element {
+export default function GpusView() {
   const count = useScope().profile.system_config.gpu_count ?? 1;
   return (
     <div class="view view-gpus">

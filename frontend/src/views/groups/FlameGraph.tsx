@@ -1,6 +1,5 @@
 /** The modules of the model as an icicle: each below the module that contains it, as wide as its time. */
 
-import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ListPage } from "../../api/lists";
 import type { GroupEfficiencyRow, GroupOpsRow } from "../../api/types";
@@ -77,7 +76,7 @@ function groupsOf(page: ListPage<object>, metric: Metric): Groups {
   return { rows, count, reason: unknown?.["*"] };
 }
 
-export function FlameGraph(): JSX.Element {
+export function FlameGraph() {
   const [metric, setMetric] = useState<Metric>("gpu");
   const { found } = useGroups(metric);
   const choice = (
@@ -111,7 +110,7 @@ export function FlameGraph(): JSX.Element {
   );
 }
 
-function Icicle({ roots }: { roots: readonly FlameNode[] }): JSX.Element {
+function Icicle({ roots }: { roots: readonly FlameNode[] }) {
   const zoomed = useQuery().get(PARAMETER) ?? "";
   const holder = useRef<HTMLDivElement>(null);
   const width = useWidth(holder);
@@ -203,21 +202,19 @@ function keyAction(
   }
 }
 
-interface OneBoxProps {
-  readonly box: Box;
-  readonly total: number;
-  readonly isHot: boolean;
-  readonly isEntry: boolean;
-  readonly onOpen: () => void;
-  readonly onFocus: () => void;
-}
-
 function nameOf({ merged, name }: Box): string {
   if (merged === 0) return name;
   return merged > 0 ? t("{count} others", { count: formatInt(merged) }) : t("own ops");
 }
 
-function OneBox(props: OneBoxProps): JSX.Element {
+function OneBox(props: {
+  box: Box;
+  total: number;
+  isHot: boolean;
+  isEntry: boolean;
+  onOpen: () => void;
+  onFocus: () => void;
+}) {
   const { box, total, isHot, isEntry } = props;
   const name = nameOf(box);
   const scale = useScale();

@@ -13,7 +13,7 @@ import { GroupTree, showInTree } from "./GroupTree";
 
 type Shape = "tree" | "list";
 
-export default function GroupOpsView(): JSX.Element {
+export default function GroupOpsView() {
   const query = useQuery();
   const shape: Shape = query.get("as") === "list" ? "list" : "tree";
   const choice = <ShapeToggle shape={shape} />;
@@ -30,7 +30,7 @@ export default function GroupOpsView(): JSX.Element {
   );
 }
 
-function ShapeToggle({ shape }: { shape: Shape }): JSX.Element {
+function ShapeToggle({ shape }: { shape: Shape }) {
   const choices = [
     ["tree", t("Tree")],
     ["list", t("List")],
@@ -45,7 +45,7 @@ function ShapeToggle({ shape }: { shape: Shape }): JSX.Element {
   );
 }
 
-function GroupList({ choice }: { choice: JSX.Element }): JSX.Element {
+function GroupList({ choice }: { choice: JSX.Element }) {
   return (
     <UrlTable
       spec={GROUPS_TABLE}

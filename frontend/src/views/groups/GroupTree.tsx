@@ -66,7 +66,7 @@ export function showInTree(group: GroupOpsRow): void {
   navigate({ as: null, open: writeOpen(openPathOf(group.name)), [SEARCH]: null });
 }
 
-export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element }): JSX.Element {
+export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element }) {
   const open = readOpen(query.get("open"));
   const sort = query.get(SORT) ?? GROUPS_TABLE.defaults.sort;
   const [active, setActive] = useState<string | null>(null);
@@ -141,7 +141,7 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
 }
 
 /** In a report: how many groups and ops it does not hold. */
-function TreeCut(): JSX.Element {
+function TreeCut() {
   const url = scopedUrl(useScope(), "group-ops/", { page_size: 10 });
   return (
     <TruncationNote
@@ -151,7 +151,7 @@ function TreeCut(): JSX.Element {
   );
 }
 
-function TreeSearch({ text: search }: { text: string }): JSX.Element {
+function TreeSearch({ text: search }: { text: string }) {
   const [text, setText] = useDebounced(search, (next) =>
     navigate({ [SEARCH]: next.trim() }, { replace: true }),
   );
@@ -172,13 +172,7 @@ function TreeSearch({ text: search }: { text: string }): JSX.Element {
   );
 }
 
-function TreeHeader({
-  sort,
-  figures,
-}: {
-  sort: string;
-  figures: readonly Column<GroupOpsRow>[];
-}): JSX.Element {
+function TreeHeader({ sort, figures }: { sort: string; figures: readonly Column<GroupOpsRow>[] }) {
   const name = GROUPS_TABLE.columns[0] as Column<GroupOpsRow>;
   return (
     <>
@@ -204,7 +198,7 @@ function TreeHeader({
   );
 }
 
-function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string }): JSX.Element {
+function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string }) {
   const direction = sortDirection(sort, column.key);
   const choose = () => {
     const next = nextSort(sort, column);
@@ -228,7 +222,7 @@ function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string 
 }
 
 /** All rows right below a group, and below each open one its own. */
-function Branch({ parent, tree }: { parent: GroupOpsRow | null; tree: Tree }): JSX.Element {
+function Branch({ parent, tree }: { parent: GroupOpsRow | null; tree: Tree }) {
   const [pages, setPages] = useState(1);
   const level = (parent?.level ?? 0) + 1;
   return (
@@ -262,7 +256,7 @@ function BranchPage(props: {
   tree: Tree;
   page: number;
   more: ((left: number) => JSX.Element) | null;
-}): JSX.Element | null {
+}) {
   const { parent, tree, page } = props;
   const scope = useScope();
   const url = scopedUrl(scope, "group-ops/", {
@@ -320,7 +314,7 @@ function BranchPage(props: {
   );
 }
 
-function Message(props: { level: number; tree: Tree; children: ComponentChildren }): JSX.Element {
+function Message(props: { level: number; tree: Tree; children: ComponentChildren }) {
   const { level, tree, children } = props;
   return (
     <tr class="tree-message">
@@ -349,7 +343,7 @@ interface TreeRowProps {
   readonly isFirst: boolean;
 }
 
-function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
+function TreeRow({ row, tree, whole, isFirst }: TreeRowProps) {
   const key = rowKey(row);
   const isGroup = row.kind === "group";
   const isFound = tree.search !== "";
@@ -393,7 +387,7 @@ function hasText(text: string | null): text is string {
   return text !== null && text !== "";
 }
 
-function TreeName(props: { row: GroupOpsRow; isOpen: boolean; isFound: boolean }): JSX.Element {
+function TreeName(props: { row: GroupOpsRow; isOpen: boolean; isFound: boolean }) {
   const { row, isOpen, isFound } = props;
   const own = row.trimmed_name ?? "";
   const name = isFound || own === "" ? row.name : own;

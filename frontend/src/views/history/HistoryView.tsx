@@ -1,6 +1,5 @@
 /** What the profiles of one name did over time: the step, its classes and its ops, and changes. */
 
-import type { JSX } from "preact";
 import { apiUrl } from "../../api/client";
 import type { History, HistoryTrend } from "../../api/types";
 import { useResource } from "../../api/useResource";
@@ -19,7 +18,7 @@ const HEIGHT = 44;
 const MARGIN = 6;
 const MOST_OPS = 50;
 
-export default function HistoryView(): JSX.Element {
+export default function HistoryView() {
   const query = useQuery();
   const { profile } = useScope();
   const isAll = query.get("all") === "1";
@@ -51,7 +50,7 @@ export default function HistoryView(): JSX.Element {
   );
 }
 
-function Trends({ history }: { history: History }): JSX.Element {
+function Trends({ history }: { history: History }) {
   const { profiles } = useScope();
   const nameOf = (id: string) => profiles.find((profile) => profile.id === id)?.name ?? id;
   const ops = history.trends.filter((trend) => trend.kind === "op");
@@ -108,13 +107,7 @@ function Trends({ history }: { history: History }): JSX.Element {
   );
 }
 
-function TrendRow({
-  trend,
-  labels,
-}: {
-  trend: HistoryTrend;
-  labels: readonly string[];
-}): JSX.Element {
+function TrendRow({ trend, labels }: { trend: HistoryTrend; labels: readonly string[] }) {
   const name = trend.direction === "" ? trend.name : `${trend.name} (${trend.direction})`;
   return (
     <tr>
@@ -140,7 +133,7 @@ function TrendRow({
 }
 
 /** Points from zero up, joined, with a line at each change. */
-function Line({ trend, labels }: { trend: HistoryTrend; labels: readonly string[] }): JSX.Element {
+function Line({ trend, labels }: { trend: HistoryTrend; labels: readonly string[] }) {
   const values = trend.values_ns;
   const most = Math.max(...values, 1);
   const step = (WIDTH - 2 * MARGIN) / Math.max(values.length - 1, 1);

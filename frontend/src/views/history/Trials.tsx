@@ -1,6 +1,5 @@
 /** Changes that were tried with `dlprof trial`: what was predicted, and what was measured. */
 
-import type { JSX } from "preact";
 import type { RememberedTrial, Trials } from "../../api/types";
 import { t } from "../../i18n";
 import { durationText, formatFixed } from "../../lib/units";
@@ -23,7 +22,7 @@ function interval([low = 0, high = 0]: readonly number[]): string {
     : t("{least} to {most}", { least: share(high), most: least });
 }
 
-function change(value: number | null): JSX.Element | string {
+function change(value: number | null) {
   return value === null ? <Unknown /> : percent(value);
 }
 
@@ -40,7 +39,7 @@ const LOSSES: Readonly<Record<string, string>> = {
   unknown: t("unknown"),
 };
 
-export function TrialsPanel(): JSX.Element {
+export function TrialsPanel() {
   const answer = useScoped<Trials>("trials/");
   return (
     <Panel title={t("Changes that were tried")} span={12}>
@@ -68,7 +67,7 @@ export function TrialsPanel(): JSX.Element {
   );
 }
 
-function Table({ trials }: { trials: readonly RememberedTrial[] }): JSX.Element {
+function Table({ trials }: { trials: readonly RememberedTrial[] }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keyboard
     <section class="compare-rows" aria-label={t("Measured")} tabIndex={0}>
@@ -99,7 +98,7 @@ function Table({ trials }: { trials: readonly RememberedTrial[] }): JSX.Element 
   );
 }
 
-function Row({ trial }: { trial: RememberedTrial }): JSX.Element {
+function Row({ trial }: { trial: RememberedTrial }) {
   const { prediction, change_pct, interval_pct, base_ns, new_ns } = trial;
   const times =
     base_ns === null || new_ns === null ? "" : `${durationText(base_ns)} → ${durationText(new_ns)}`;

@@ -1,18 +1,15 @@
 /** An iteration number: type it, use the arrows, or turn the wheel over it. */
 
-import type { JSX } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { type LastIndex, stepped } from "./reaggregation";
 
-export interface IterationInputProps {
-  readonly label: string;
-  readonly value: number | null;
-  readonly last: LastIndex;
-  readonly isOff: boolean;
-  readonly onChange: (value: number) => void;
-}
-
-export function IterationInput(props: IterationInputProps): JSX.Element {
+export function IterationInput(props: {
+  label: string;
+  value: number | null;
+  last: LastIndex;
+  isOff: boolean;
+  onChange: (value: number) => void;
+}) {
   const { label, value, last, onChange } = props;
   const id = useId();
   const input = useRef<HTMLInputElement>(null);

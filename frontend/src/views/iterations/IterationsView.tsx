@@ -1,6 +1,5 @@
 /** Iterations: how long each took and on what, which are aggregated, and the way to another choice. */
 
-import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { isReport } from "../../api/source";
 import type { PerformanceSummary } from "../../api/types";
@@ -23,7 +22,7 @@ import { type Draft, readDraft } from "./reaggregation";
 
 const CHART_HEIGHT = 320;
 
-export default function IterationsView(): JSX.Element {
+export default function IterationsView() {
   const query = useQuery();
   const { aggregation } = useScope();
   const summary = useScoped<PerformanceSummary>("performance-summary/").data;
@@ -47,7 +46,7 @@ export default function IterationsView(): JSX.Element {
   );
 }
 
-function Badges({ summary }: { summary: PerformanceSummary | null }): JSX.Element {
+function Badges({ summary }: { summary: PerformanceSummary | null }) {
   const badges = [
     [t("Total"), summary?.total_iterations],
     [t("Profiled"), summary?.profiled_iterations],
@@ -66,7 +65,7 @@ function Badges({ summary }: { summary: PerformanceSummary | null }): JSX.Elemen
   );
 }
 
-function ChartSection({ draft, total }: { draft: Draft; total: number | null }): JSX.Element {
+function ChartSection({ draft, total }: { draft: Draft; total: number | null }) {
   const query = useQuery();
   const range = query.get("range") === "profiled" ? "profiled" : "all";
   const zoom = parseIndexRange(query.get("zoom"));
@@ -138,7 +137,7 @@ function useLimits(range: "all" | "profiled", total: number | null): IndexRange 
   return useMemo(() => (first === null || last === null ? null : [first, last]), [first, last]);
 }
 
-function RangeToggle({ range }: { range: "all" | "profiled" }): JSX.Element {
+function RangeToggle({ range }: { range: "all" | "profiled" }) {
   const choices = [
     ["all", t("All iterations")],
     ["profiled", t("Profiled iterations")],

@@ -1,6 +1,5 @@
 /** The candidates for the key node that the import compared, best first. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { KeyNodeCandidatesRow } from "../../api/types";
 import { t } from "../../i18n";
@@ -34,16 +33,14 @@ export function marksOf(rows: readonly KeyNodeCandidatesRow[]): ReadonlyMap<numb
   return marks;
 }
 
-export interface KeyNodeCandidatesProps {
-  /** The key node that is picked now. */
-  readonly picked: string | null;
-  /** Only candidates that contain it are listed. */
-  readonly search: string;
-  readonly onPick: (keyNode: string, name: string) => void;
-}
-
 /** Nothing, where the database has no candidates. */
-export function KeyNodeCandidates(props: KeyNodeCandidatesProps): JSX.Element | null {
+export function KeyNodeCandidates(props: {
+  /** The key node that is picked now. */
+  picked: string | null;
+  /** Only candidates that contain it are listed. */
+  search: string;
+  onPick: (keyNode: string, name: string) => void;
+}) {
   const { picked, search, onPick } = props;
   const found = useScoped<{ results: readonly KeyNodeCandidatesRow[] }>("key-node-candidates/", {
     page_size: SHOWN,
@@ -105,7 +102,7 @@ function Candidate(props: {
   mark: string | null;
   isPicked: boolean;
   onPick: (keyNode: string) => void;
-}): JSX.Element {
+}) {
   const { row, mark, isPicked, onPick } = props;
   const { key_node: keyNode } = row;
   return (

@@ -1,6 +1,5 @@
 /** The key node picker: the candidates, and a smaller ops table to filter, sort and page. */
 
-import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { type ApiError, toApiError } from "../../api/client";
 import type { AggregationsRow, OpsRow } from "../../api/types";
@@ -36,7 +35,7 @@ function widest(aggregations: readonly AggregationsRow[], own: AggregationsRow):
   return aggregations.reduce((best, row) => (size(row) > size(best) ? row : best), own);
 }
 
-export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps): JSX.Element {
+export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps) {
   const scope = useScope();
   const jobs = useJobControl();
   const control = useLocalTable(KEY_NODE_TABLE);

@@ -1,6 +1,5 @@
 /** Start, stop, key node and the button that makes a new aggregation of them. */
 
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, toApiError } from "../../api/client";
 import { t } from "../../i18n";
@@ -15,16 +14,11 @@ import { IterationInput } from "./IterationInput";
 import { KeyNodeDialog } from "./KeyNodeDialog";
 import { type Draft, draftProblem, isChanged, type LastIndex, requestOf } from "./reaggregation";
 
-export interface ReaggregateFormProps {
-  readonly draft: Draft;
-  readonly last: LastIndex;
-}
-
 function changeDraft(patch: Record<string, string | null>): void {
   navigate(patch, { replace: true });
 }
 
-export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Element {
+export function ReaggregateForm({ draft, last }: { draft: Draft; last: LastIndex }) {
   const { aggregation, profile } = useScope();
   const jobs = useJobControl();
   const [isPicking, setPicking] = useState(false);
@@ -115,7 +109,7 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
   );
 }
 
-function FormNote({ isBusy, problem }: { isBusy: boolean; problem: string | null }): JSX.Element {
+function FormNote({ isBusy, problem }: { isBusy: boolean; problem: string | null }) {
   const { profile } = useScope();
   let text = t(
     "Change a field to aggregate other iterations. Type, use the arrow keys, or turn the mouse wheel over a number.",

@@ -1,6 +1,5 @@
 /** Kernels by iteration: an iteration, and below it every kernel that was launched in it. */
 
-import type { JSX } from "preact";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
@@ -15,7 +14,7 @@ function select(iteration: string): void {
   selectRow({ iteration }, [ITERATION_KERNELS_TABLE.id]);
 }
 
-export default function KernelsByIterationView(): JSX.Element {
+export default function KernelsByIterationView() {
   const query = useQuery();
   const iteration = chosenIteration(query, useScope().aggregation);
   const caption = t("Kernels in iteration {iteration}", { iteration });

@@ -1,6 +1,5 @@
 /** Kernels by op: an iteration, its ops, and the kernels of one of them. Three linked tables. */
 
-import type { JSX } from "preact";
 import type { OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
@@ -25,7 +24,7 @@ function selectOp(op: string | null): void {
   selectRow({ op }, [ITERATION_OP_KERNELS_TABLE.id]);
 }
 
-export default function KernelsByOpView(): JSX.Element {
+export default function KernelsByOpView() {
   const query = useQuery();
   const iteration = chosenIteration(query, useScope().aggregation);
   const op = query.get("op") ?? null;
@@ -69,7 +68,7 @@ export default function KernelsByOpView(): JSX.Element {
   );
 }
 
-function Launches({ iteration, op }: { iteration: string; op: string }): JSX.Element {
+function Launches({ iteration, op }: { iteration: string; op: string }) {
   const path = encodeURIComponent(op);
   const found = useScoped<OpsRow>(`ops/${path}/`);
   const name = found.data?.op_name ?? op;

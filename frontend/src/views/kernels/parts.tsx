@@ -1,6 +1,5 @@
 /** What Kernels by iteration and Kernels by op have in common: the table of iterations. */
 
-import type { JSX } from "preact";
 import type { IterationsRow } from "../../api/types";
 import { t } from "../../i18n";
 import type { Query } from "../../state/query";
@@ -30,7 +29,7 @@ export function IterationPicker(props: {
   selected: string;
   onSelect: (iteration: string) => void;
   onDrill: (iteration: string) => void;
-}): JSX.Element {
+}) {
   const name = (row: IterationsRow) => String(row.iteration_index);
   return (
     <UrlTable
@@ -48,7 +47,7 @@ export function IterationPicker(props: {
 }
 
 /** An iteration without rows: outside of the aggregation, or nothing was launched in it. */
-export function NothingInIteration({ iteration }: { iteration: string }): JSX.Element {
+export function NothingInIteration({ iteration }: { iteration: string }) {
   const { iter_start: start, iter_stop: stop } = useScope().aggregation;
   const index = Number(iteration);
   const isOutside = start !== null && stop !== null && (index < start || index > stop);

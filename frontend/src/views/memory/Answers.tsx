@@ -1,6 +1,5 @@
 /** The peak of each step, what grows with each step, and what the allocator keeps. */
 
-import type { JSX } from "preact";
 import type { MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
 import { bytesText } from "../../lib/bytes";
@@ -13,10 +12,7 @@ import { type Fact, Facts } from "../details/parts";
 
 const MOST_STEPS = 200;
 
-export function Answers(props: {
-  shown: MemoryRecording;
-  onChoose: (event: number) => void;
-}): JSX.Element {
+export function Answers(props: { shown: MemoryRecording; onChoose: (event: number) => void }) {
   const { shown, onChoose } = props;
   return (
     <>
@@ -33,7 +29,7 @@ export function Answers(props: {
   );
 }
 
-function Steps(props: { shown: MemoryRecording; onChoose: (event: number) => void }): JSX.Element {
+function Steps(props: { shown: MemoryRecording; onChoose: (event: number) => void }) {
   const { shown, onChoose } = props;
   if (shown.num_steps < 2) {
     return (
@@ -70,7 +66,7 @@ function Steps(props: { shown: MemoryRecording; onChoose: (event: number) => voi
   );
 }
 
-function Leaks({ shown }: { shown: MemoryRecording }): JSX.Element {
+function Leaks({ shown }: { shown: MemoryRecording }) {
   if (shown.num_steps < 4) {
     return <Empty title={t("Not known")}>{t("Fewer than four steps were recorded.")}</Empty>;
   }

@@ -1,6 +1,5 @@
 /** Allocated memory by kind as stacked areas, with what is reserved and active as lines. */
 
-import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { MemoryCurve, MemoryRecording } from "../../api/types";
 import { useWidth } from "../../charts/useWidth";
@@ -29,7 +28,7 @@ interface CurveProps {
   readonly onChoose: (event: number, span?: Span) => void;
 }
 
-export function Curve(props: CurveProps): JSX.Element {
+export function Curve(props: CurveProps) {
   const { shown, span } = props;
   const holder = useRef<HTMLDivElement>(null);
   const width = useWidth(holder);
@@ -57,7 +56,7 @@ export function placeText(shown: MemoryRecording, at: number): string {
     : t("event {number}", { number: formatInt(at) });
 }
 
-function Picture({ shown, curve, width, event, onChoose }: PictureProps): JSX.Element {
+function Picture({ shown, curve, width, event, onChoose }: PictureProps) {
   const { low, high } = curve;
   const most = HEADROOM * Math.max(...curve.reserved_bytes, ...curve.allocated_bytes, 1);
   const frame: Frame = useMemo(
@@ -109,7 +108,7 @@ function Picture({ shown, curve, width, event, onChoose }: PictureProps): JSX.El
   );
 }
 
-function Drawing(props: { shown: MemoryRecording; curve: MemoryCurve; frame: Frame }): JSX.Element {
+function Drawing(props: { shown: MemoryRecording; curve: MemoryCurve; frame: Frame }) {
   const { shown, curve, frame } = props;
   const span = { low: frame.low, high: frame.high };
   const perPixel = frame.width / Math.max(lengthOf(span), 1);
@@ -156,7 +155,7 @@ function Brush(props: {
   frame: Frame;
   at: number;
   onChoose: (event: number, span?: Span) => void;
-}): JSX.Element {
+}) {
   const { curve, frame, at, onChoose } = props;
   const [marked, setMarked] = useState<readonly [number, number] | null>(null);
   const length = frame.high - frame.low;
@@ -213,7 +212,7 @@ function Brush(props: {
   );
 }
 
-function Legend({ curve }: { curve: MemoryCurve }): JSX.Element {
+function Legend({ curve }: { curve: MemoryCurve }) {
   return (
     <ul class="chain-legend">
       {curve.kinds.map(({ kind }) => (

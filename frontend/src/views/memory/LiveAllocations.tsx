@@ -1,6 +1,6 @@
 /** What lives at one moment: by kind, and by module and op with a call stack. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import type { MemoryAlive, MemoryOwner, MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
 import { bytesText } from "../../lib/bytes";
@@ -15,7 +15,7 @@ import { Loaded, Skeleton } from "../../ui/states";
 import { placeText } from "./Curve";
 import { evidenceText, kindColor, kindName } from "./kinds";
 
-export function LiveAllocations(props: { shown: MemoryRecording; event: number }): JSX.Element {
+export function LiveAllocations(props: { shown: MemoryRecording; event: number }) {
   const { shown, event } = props;
   const alive = useScoped<MemoryAlive>("memory/alive/", { recording: shown.recording, event });
   const isPeak = event === shown.peak_event;
@@ -35,11 +35,7 @@ export function LiveAllocations(props: { shown: MemoryRecording; event: number }
   );
 }
 
-function Kinds(props: {
-  shown: MemoryRecording;
-  alive: MemoryAlive;
-  isPeak: boolean;
-}): JSX.Element {
+function Kinds(props: { shown: MemoryRecording; alive: MemoryAlive; isPeak: boolean }) {
   const { shown, alive, isPeak } = props;
   const whole = Math.max(alive.allocated_bytes, 1);
   const evidence = new Map(shown.kinds.map((one) => [one.kind, one.evidence]));
@@ -88,11 +84,11 @@ function Kinds(props: {
   );
 }
 
-function size(bytes: number): JSX.Element {
+function size(bytes: number) {
   return <span title={`${formatInt(bytes)} B`}>{bytesText(bytes)}</span>;
 }
 
-function Kind({ kind, title }: { kind: string; title?: string }): JSX.Element {
+function Kind({ kind, title }: { kind: string; title?: string }) {
   return (
     <>
       <i class="timeline-swatch" style={{ background: kindColor(kind) }} />
@@ -101,7 +97,7 @@ function Kind({ kind, title }: { kind: string; title?: string }): JSX.Element {
   );
 }
 
-function Owners({ alive }: { alive: MemoryAlive }): JSX.Element {
+function Owners({ alive }: { alive: MemoryAlive }) {
   const { owners, num_owners } = alive;
   const counts = { shown: formatInt(owners.length), count: formatInt(num_owners) };
   return (

@@ -1,6 +1,5 @@
 /** What fills the memory of a GPU over time, and what lives at one moment. */
 
-import type { JSX } from "preact";
 import type { Memory, MemoryRecording } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
@@ -20,7 +19,7 @@ import { LiveAllocations } from "./LiveAllocations";
 const SPAN = "span";
 const CURSOR = "event";
 
-export default function MemoryView(): JSX.Element {
+export default function MemoryView() {
   const memory = useScoped<Memory>("memory/");
   return (
     <div class="view view-memory">
@@ -32,7 +31,7 @@ export default function MemoryView(): JSX.Element {
   );
 }
 
-function Recordings({ recordings, unknown }: Pick<Memory, "recordings" | "unknown">): JSX.Element {
+function Recordings({ recordings, unknown }: Pick<Memory, "recordings" | "unknown">) {
   const query = useQuery();
   const wanted = Number(query.get("recording") ?? 1);
   const shown = recordings.find((one) => one.recording === wanted) ?? recordings[0];
@@ -49,7 +48,7 @@ function Recordings({ recordings, unknown }: Pick<Memory, "recordings" | "unknow
 }
 
 /** The peak, and what most of it is. */
-function Headline({ shown }: { shown: MemoryRecording }): JSX.Element {
+function Headline({ shown }: { shown: MemoryRecording }) {
   const peak = Math.max(shown.peak_allocated_bytes, 1);
   const parts = shown.kinds
     .slice(0, 3)
@@ -79,7 +78,7 @@ function Headline({ shown }: { shown: MemoryRecording }): JSX.Element {
   );
 }
 
-function Choice(props: { recordings: readonly MemoryRecording[]; shown: number }): JSX.Element {
+function Choice(props: { recordings: readonly MemoryRecording[]; shown: number }) {
   return (
     <label class="memory-choice">
       {t("Recording")}{" "}
@@ -100,7 +99,7 @@ function Choice(props: { recordings: readonly MemoryRecording[]; shown: number }
   );
 }
 
-function Recorded({ shown }: { shown: MemoryRecording }): JSX.Element {
+function Recorded({ shown }: { shown: MemoryRecording }) {
   const query = useQuery();
   const all: Span = { low: 0, high: Math.max(shown.stop, 1) };
   const span = readSpan(query.get(SPAN), all) ?? all;

@@ -1,6 +1,6 @@
 /** Ops and kernels: two linked tables. A row of the first fills the second, and the address. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import type { MergedKernelsRow, OpKernelsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
@@ -29,7 +29,7 @@ function selectOp(opId: string | null): void {
   selectRow({ op: opId }, ["kernels"]);
 }
 
-export default function OpsView(): JSX.Element {
+export default function OpsView() {
   const query = useQuery();
   const hasRanks = isOfRanks(useScope().profile);
   const isMerged = hasRanks && areRanksMerged(query);
@@ -53,7 +53,7 @@ export default function OpsView(): JSX.Element {
 }
 
 /** One row for the same op on all ranks, or one for each rank. */
-function RanksChoice({ isMerged }: { isMerged: boolean }): JSX.Element {
+function RanksChoice({ isMerged }: { isMerged: boolean }) {
   return (
     <Segmented
       label={t("Ranks")}
@@ -75,7 +75,7 @@ function OpsTable<Row extends { readonly op_id: string }>(props: {
   spec: TableSpec<Row>;
   path: string;
   choice: ComponentChildren;
-}): JSX.Element {
+}) {
   const query = useQuery();
   return (
     <UrlTable
@@ -103,7 +103,7 @@ function OpsTable<Row extends { readonly op_id: string }>(props: {
 }
 
 /** The kernels of the ops above: of all, or of those that pass the filters there. */
-function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
+function KernelsOfOps({ isMerged }: { isMerged: boolean }) {
   const query = useQuery();
   const areMerged = areOpsMerged(query);
   const ops = useUrlTable(OPS_TABLE, query);
@@ -159,7 +159,7 @@ function showOpsOfKernel(kernel: MergedKernelsRow): void {
 }
 
 /** One row for each kernel, or one for each op that launches it. */
-function OpsChoice({ areMerged }: { areMerged: boolean }): JSX.Element {
+function OpsChoice({ areMerged }: { areMerged: boolean }) {
   return (
     <Segmented
       label={t("Kernels")}
@@ -174,7 +174,7 @@ function OpsChoice({ areMerged }: { areMerged: boolean }): JSX.Element {
 }
 
 /** The selected op beside the table; its kernels are a table as well. */
-function SelectedOp({ opId }: { opId: string }): JSX.Element {
+function SelectedOp({ opId }: { opId: string }) {
   const op = useScoped<OpsRow>(`ops/${encodeURIComponent(opId)}/`);
   return (
     <OpPane opId={opId} onClose={() => selectOp(null)}>

@@ -1,6 +1,5 @@
 /** Where the time of each rank goes: parts that add up to the wall clock time. */
 
-import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import type { PerformanceSummary, RanksRow } from "../../api/types";
 import { t } from "../../i18n";
@@ -29,7 +28,7 @@ export function partsOf(rank: RanksRow, wallNs: number): Readonly<Record<Part, n
   return { computing, communication: exposed, idle };
 }
 
-export function RankBars(): JSX.Element {
+export function RankBars() {
   const ranks = useScoped<ListPage<RanksRow>>("ranks/", { page_size: 200, ordering: "rank" });
   const wall =
     useScoped<PerformanceSummary>("performance-summary/").data?.wall_clock_time_ns ?? null;
@@ -58,7 +57,7 @@ export function RankBars(): JSX.Element {
 /** Smaller shares have no room for their number. */
 const LABEL_FROM_PCT = 8;
 
-function Bar(props: { rank: RanksRow; wall: number | null; scale: Scale }): JSX.Element {
+function Bar(props: { rank: RanksRow; wall: number | null; scale: Scale }) {
   const { rank, wall, scale } = props;
   const known = partsOf(rank, wall ?? 0);
   const whole = PARTS.reduce((sum, [part]) => sum + known[part], 0);

@@ -1,6 +1,5 @@
 /** How long the others waited for each rank in each iteration; a cell leads to its collectives. */
 
-import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type ApiError, isAbort, toApiError } from "../../api/client";
 import type { RankIterationsRow } from "../../api/types";
@@ -56,7 +55,7 @@ function cellText({ rank, first, last, value }: HeatCell): string {
   return `${t("Rank {rank}", { rank })}, ${iterations}: ${time}`;
 }
 
-export function RankHeatMap(): JSX.Element | null {
+export function RankHeatMap() {
   const { found, error } = useRows();
   const map = useMemo(() => (found === null ? null : heatMap(found.rows)), [found]);
   if (found !== null && map === null) return null;
@@ -82,7 +81,7 @@ export function RankHeatMap(): JSX.Element | null {
 }
 
 /** `label`: what it shows, where that is not the waiting for each rank. */
-export function Cells({ map, label }: { map: HeatMap; label?: string }): JSX.Element {
+export function Cells({ map, label }: { map: HeatMap; label?: string }) {
   const width = 100 / map.columns;
   const worst = map.cells.reduce((best, cell) =>
     (cell.value ?? 0) > (best.value ?? 0) ? cell : best,

@@ -1,6 +1,5 @@
 /** Ranks of a distributed job: how busy each was, and how long it waited for the others. */
 
-import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
 import type { CanReplay, RanksRow, Stragglers } from "../../api/types";
@@ -18,7 +17,7 @@ import { SlowRanks } from "./SlowRanks";
 import { type Compared, rankVerdict } from "./verdict";
 
 /** Whether a rank is late comes first; one heat map says when. */
-function Lateness(): JSX.Element {
+function Lateness() {
   const answer = useScoped<CanReplay>("can-replay/", { ranks: 1 });
   return (
     <Loaded resource={answer} skeleton={<Skeleton lines={3} height={22} />}>
@@ -37,7 +36,7 @@ function Lateness(): JSX.Element {
   );
 }
 
-function Replayed(): JSX.Element {
+function Replayed() {
   const found = useScoped<Stragglers>("stragglers/");
   return (
     <Loaded resource={found} skeleton={<Skeleton lines={3} height={22} />}>
@@ -51,7 +50,7 @@ function Replayed(): JSX.Element {
   );
 }
 
-function Sentence({ compared }: { compared: Compared | null }): JSX.Element {
+function Sentence({ compared }: { compared: Compared | null }) {
   const ranks = useScoped<ListPage<RanksRow>>("ranks/", { page_size: 200, ordering: "rank" });
   return (
     <Loaded resource={ranks} skeleton={<Skeleton lines={1} height={22} />}>
@@ -60,7 +59,7 @@ function Sentence({ compared }: { compared: Compared | null }): JSX.Element {
   );
 }
 
-export default function RanksView(): JSX.Element {
+export default function RanksView() {
   return (
     <div class="view view-ranks">
       <h1 class="visually-hidden">{t("Ranks")}</h1>

@@ -1,6 +1,5 @@
 /** Which rank makes the step slow: a sentence, and how late each rank was in each iteration. */
 
-import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { RankIterationsRow, Stragglers } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -22,7 +21,7 @@ function rowsOf(found: Stragglers): RankIterationsRow[] {
   );
 }
 
-export function SlowRanks({ found }: { found: Stragglers }): JSX.Element {
+export function SlowRanks({ found }: { found: Stragglers }) {
   const map = useMemo(() => heatMap(rowsOf(found)), [found]);
   return (
     <Panel title={t("Slow ranks")} info={EXPLANATIONS.slowRanks} span={12}>

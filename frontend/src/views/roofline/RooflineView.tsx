@@ -1,6 +1,5 @@
 /** The roofline: the rates that ops achieved under the peaks of the GPU, and where time could be saved. */
 
-import type { JSX } from "preact";
 import type { Efficiency } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
@@ -23,7 +22,7 @@ import { ErrorNote, Skeleton, Unknown } from "../../ui/states";
 
 const CHART_HEIGHT = 420;
 
-export default function RooflineView(): JSX.Element {
+export default function RooflineView() {
   return (
     <div class="view view-roofline">
       <h1 class="visually-hidden">{t("Roofline")}</h1>
@@ -54,7 +53,7 @@ export default function RooflineView(): JSX.Element {
 const FEW_COSTS_PCT = 1;
 
 /** What would fill an empty chart. */
-function CostsNote(): JSX.Element | null {
+function CostsNote() {
   const { data } = useScoped<Efficiency>("efficiency/");
   if (data === null || (data.known_pct ?? 0) >= FEW_COSTS_PCT) return null;
   return (
@@ -90,12 +89,12 @@ function isSum(value: string | undefined): value is Sum {
 }
 
 /** The same figures by op, or of many ops together. */
-function LeftToWin(): JSX.Element {
+function LeftToWin() {
   const by = useQuery().get("by");
   return isSum(by) ? SUMS[by]() : <OpTable />;
 }
 
-function OpTable(): JSX.Element {
+function OpTable() {
   return (
     <UrlTable
       spec={EFFICIENCY_TABLE}
@@ -106,7 +105,7 @@ function OpTable(): JSX.Element {
   );
 }
 
-function SumTable<Row>(props: { by: Sum; spec: TableSpec<Row>; path: string }): JSX.Element {
+function SumTable<Row>(props: { by: Sum; spec: TableSpec<Row>; path: string }) {
   const { by, spec, path } = props;
   return (
     <UrlTable
@@ -118,7 +117,7 @@ function SumTable<Row>(props: { by: Sum; spec: TableSpec<Row>; path: string }): 
   );
 }
 
-function TableTitle({ by }: { by: Sum | null }): JSX.Element {
+function TableTitle({ by }: { by: Sum | null }) {
   const choices = [
     [null, t("Ops")],
     ["types", t("Op types")],
@@ -144,7 +143,7 @@ function bounded(value: number | null, least: number | null): string | null {
   return t("at least {share} %", { share: formatPct(least) });
 }
 
-function Totals(): JSX.Element {
+function Totals() {
   const found = useScoped<Efficiency>("efficiency/");
   if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
   if (found.data === null) return <Skeleton lines={2} height={20} />;

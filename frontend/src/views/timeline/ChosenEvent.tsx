@@ -1,6 +1,6 @@
 /** The chosen event: what is known of it, and the events that it belongs to. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import type { RelatedEvent, Timeline, TimelineEvent } from "../../api/types";
 import type { Resource } from "../../api/useResource";
 import { t } from "../../i18n";
@@ -26,17 +26,15 @@ const RELATIONS: Readonly<Record<string, string>> = {
 /** Letters of a text that gets a line of its own. */
 const LONG = 90;
 
-interface ChosenEventProps {
-  readonly timeline: Timeline;
-  readonly resource: Resource<TimelineEvent>;
+export function ChosenEvent(props: {
+  timeline: Timeline;
+  resource: Resource<TimelineEvent>;
   /** What the picture knows of it until the rest has come. */
-  readonly preview: Found | null;
-  readonly onJump: (spot: Spot & { readonly row: number }) => void;
-  readonly onHighlight: (opId: string) => void;
-  readonly onClose: () => void;
-}
-
-export function ChosenEvent(props: ChosenEventProps): JSX.Element {
+  preview: Found | null;
+  onJump: (spot: Spot & { readonly row: number }) => void;
+  onHighlight: (opId: string) => void;
+  onClose: () => void;
+}) {
   const { resource, timeline, preview, onJump, onHighlight, onClose } = props;
   const origin = timeline.start_ns ?? 0;
   const isWaiting = resource.data === null || resource.isStale;
@@ -81,7 +79,7 @@ export function ChosenEvent(props: ChosenEventProps): JSX.Element {
   );
 }
 
-function NameAndTime(props: { name: string; start: number; duration: number }): JSX.Element {
+function NameAndTime(props: { name: string; start: number; duration: number }) {
   const { name, start, duration } = props;
   return (
     <p class="timeline-event" role="status">
@@ -96,10 +94,7 @@ function NameAndTime(props: { name: string; start: number; duration: number }): 
   );
 }
 
-function OpLinks(props: {
-  event: TimelineEvent;
-  onHighlight: (opId: string) => void;
-}): JSX.Element | null {
+function OpLinks(props: { event: TimelineEvent; onHighlight: (opId: string) => void }) {
   const { event, onHighlight } = props;
   const { op_id: op } = event;
   if (op === null) return null;
@@ -199,7 +194,7 @@ function Related(props: {
   events: readonly RelatedEvent[];
   origin: number;
   onJump: (event: RelatedEvent) => void;
-}): JSX.Element | null {
+}) {
   const { events, origin, onJump } = props;
   if (events.length === 0) return null;
   return (
@@ -221,11 +216,7 @@ function Related(props: {
 }
 
 /** Several short events that are drawn as one. */
-export function ChosenRun(props: {
-  run: Found;
-  onZoom: () => void;
-  onClose: () => void;
-}): JSX.Element {
+export function ChosenRun(props: { run: Found; onZoom: () => void; onClose: () => void }) {
   const { run, onZoom, onClose } = props;
   return (
     <Panel

@@ -1,6 +1,5 @@
 /** The events that begin in some time as a table: sorted, filtered, exported, by keys alone. */
 
-import type { JSX } from "preact";
 import { t } from "../../i18n";
 import { absolute, type Span } from "../../lib/timeline";
 import { navigate } from "../../state/location";
@@ -8,7 +7,7 @@ import { UrlTable } from "../../table/DataTable";
 import { TIMELINE_EVENTS_TABLE } from "../../table/specs/timeline";
 import { timelineAt } from "../../ui/PageLink";
 
-export function EventsPanel(props: { span: Span; origin: bigint; isChosen: boolean }): JSX.Element {
+export function EventsPanel(props: { span: Span; origin: bigint; isChosen: boolean }) {
   const { span, origin, isChosen } = props;
   return (
     <div class="span-12">

@@ -1,6 +1,5 @@
 /** The lanes of a timeline: labels, canvas, pointer and keys. */
 
-import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, isAbort } from "../../api/client";
 import type { Timeline } from "../../api/types";
@@ -114,7 +113,7 @@ function useStores(
   return { tiles, hits, error };
 }
 
-export function LaneChart(props: LaneChartProps): JSX.Element {
+export function LaneChart(props: LaneChartProps) {
   const { timeline, all, span, range, mode, selection, chosen, related, folded, onSpan } = props;
   const { layout } = props;
   const [measure, width, plot] = useSize();
@@ -287,11 +286,7 @@ function useScrollTo(
   }, [plot, rows, lane]);
 }
 
-function Label(props: {
-  row: Row;
-  isFolded: boolean;
-  onFold: (group: string) => void;
-}): JSX.Element {
+function Label(props: { row: Row; isFolded: boolean; onFold: (group: string) => void }) {
   const { row, isFolded, onFold } = props;
   if (row.kind === "lane") {
     return (

@@ -1,6 +1,6 @@
 /** The whole run in one line: how busy its GPUs are, and a window to drag. */
 
-import type { JSX, RefObject } from "preact";
+import type { RefObject } from "preact";
 import { useRef } from "preact/hooks";
 import { lengthOf, type Span, within } from "../../lib/timeline";
 import { PixelRow } from "./raster";
@@ -70,7 +70,7 @@ export function Minimap(props: {
   all: Span;
   goal: () => Span;
   onMove: (span: Span) => void;
-}): JSX.Element {
+}) {
   const { canvas, frame, all, goal, onMove } = props;
   const grip = useRef<number | null>(null);
   const timeAt = (event: PointerEvent) => {

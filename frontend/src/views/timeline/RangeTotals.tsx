@@ -1,6 +1,5 @@
 /** Totals of a range of time by kind of work and by op, and its longest events. */
 
-import type { JSX } from "preact";
 import type { Timeline, TimelineRange } from "../../api/types";
 import { t } from "../../i18n";
 import { shortNames } from "../../lib/names";
@@ -26,7 +25,7 @@ export function RangeTotals(props: {
   span: Span;
   origin: bigint;
   isChosen: boolean;
-}): JSX.Element {
+}) {
   const { timeline, span, isChosen, origin } = props;
   const found = useScoped<TimelineRange>("timeline/range/", {
     start_ns: absolute(Math.floor(span.low), origin),
@@ -144,7 +143,7 @@ function opColumn<Row extends OfOp>(rows: readonly Row[]): TableColumn<Row> {
   return [t("Op"), cell, { tip: (row) => (row.op_id === null ? undefined : (pathOf(row) ?? "")) }];
 }
 
-function Category({ category }: { category: number }): JSX.Element {
+function Category({ category }: { category: number }) {
   const background = `var(--part-${COLORS[category] ?? "other"})`;
   return (
     <>
@@ -159,7 +158,7 @@ function laneName({ group, title }: Timeline["lanes"][number]): string {
 }
 
 /** Aggregates the iterations of the range. */
-function Aggregate({ first, last }: { first: number; last: number }): JSX.Element {
+function Aggregate({ first, last }: { first: number; last: number }) {
   const { aggregation } = useScope();
   const isShown = aggregation.iter_start === first && aggregation.iter_stop === last;
   return (

@@ -1,6 +1,5 @@
 /** The events that a search or a row of a table selects: how many, and a way through them. */
 
-import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Hit, TimelineHits } from "../../api/types";
 import { useResource } from "../../api/useResource";
@@ -69,7 +68,7 @@ function useHits({ selection, startAt, low, origin, onHit }: FindEventsProps) {
 }
 
 /** A search, and steps through what it or a link has selected: "3 / 60". */
-export function FindEvents(props: FindEventsProps): JSX.Element {
+export function FindEvents(props: FindEventsProps) {
   const { selection, onSelect } = props;
   const timer = useRef(0);
   useEffect(() => () => window.clearTimeout(timer.current), []);
@@ -139,7 +138,7 @@ const CHOICES = [
 ] as const;
 
 /** What a link has selected, in words; a search says it itself. */
-export function SelectedEvents({ selection }: { selection: Selection }): JSX.Element | null {
+export function SelectedEvents({ selection }: { selection: Selection }) {
   const conditions = SELECTORS.filter((name) => name !== "search" && selection[name] !== undefined);
   if (conditions.length === 0) return null;
   return (

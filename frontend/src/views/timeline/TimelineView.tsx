@@ -1,6 +1,5 @@
 /** What happened when: streams of GPUs, and modules, ops and CUDA calls of threads. */
 
-import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Hit, Timeline, TimelineEvent } from "../../api/types";
 import { useResource } from "../../api/useResource";
@@ -49,7 +48,7 @@ const COLORS = "timeline.colors";
 const TAB = "timeline.tab";
 const EMPTY = "timeline.empty";
 
-export default function TimelineView(): JSX.Element {
+export default function TimelineView() {
   const timeline = useScoped<Timeline>("timeline/");
   return (
     <div class="view view-timeline">
@@ -166,7 +165,7 @@ function useChosen(timeline: Timeline, origin: bigint) {
   return { resource, ref, preview, run: ref === null ? found : null, spot, related, choose, click };
 }
 
-function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JSX.Element {
+function Lanes({ timeline, length }: { timeline: Timeline; length: number }) {
   const all = useMemo(() => ({ low: 0, high: Math.max(length, 1) }), [length]);
   const origin = useMemo(() => BigInt(timeline.start_ns ?? 0), [timeline]);
   const opening = useMemo(() => openingOf(timeline, all), [timeline, all]);
@@ -312,12 +311,7 @@ function startOf(text: string | undefined): StartAt {
 }
 
 /** Totals of the time, or its events one by one. */
-function Below(props: {
-  timeline: Timeline;
-  span: Span;
-  origin: bigint;
-  isChosen: boolean;
-}): JSX.Element {
+function Below(props: { timeline: Timeline; span: Span; origin: bigint; isChosen: boolean }) {
   const tab = useQuery().get(TAB) === "events" ? "events" : "totals";
   const choices = [
     ["totals", t("Totals")],
@@ -345,7 +339,7 @@ function Tools(props: {
   mode: ColorMode;
   onAll: () => void;
   onZoom: (span: Span) => void;
-}): JSX.Element {
+}) {
   const { range, mode, onAll, onZoom } = props;
   const scope = useScope();
   const modes = [

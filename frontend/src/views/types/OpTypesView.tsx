@@ -1,6 +1,5 @@
 /** Op types: the time of all ops of a kind. A row opens the ops of that type. */
 
-import type { JSX } from "preact";
 import type { OpTypesRow } from "../../api/types";
 import { t } from "../../i18n";
 import { currentQuery, navigate } from "../../state/location";
@@ -13,7 +12,7 @@ function openOps(type: OpTypesRow): void {
   navigate({ ...patchForView(currentQuery(), "ops"), "ops.f.op_type__in": type.op_type });
 }
 
-export default function OpTypesView(): JSX.Element {
+export default function OpTypesView() {
   return (
     <div class="view view-single">
       <h1 class="visually-hidden">{t("Op type summary")}</h1>

@@ -9,21 +9,20 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sqlite3
 import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.advice.finding import severity_of
-from aggregator.dldb.guarded import few_rows, limited, time_limit_s
-from aggregator.dldb.reader import Dldb, damaged, open_database
+from aggregator.dldb.guarded import few_rows, time_limit_s
+from aggregator.dldb.reader import Dldb, open_database
 from aggregator.errors import DatabaseError, UsageError
 from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.system.untrusted_json import read_json
-from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.commands.databases import chosen_aggregation, reading
 from profiler_cli.commands.step_reference import (
     COLUMNS,
     CORRECTED_COLUMNS,
@@ -118,7 +117,7 @@ def run_advise(words: Sequence[str]) -> int:
         raise UsageError("dlprof advise needs one FILE.", hint="dlprof advise dlprof_dldb.sqlite")
     with ExitStack() as stack:
         database = stack.enter_context(_open(Path(name), stack))
-        stack.enter_context(_reading(database))
+        stack.enter_context(reading(database))
         aggregation = _aggregation(database, options.aggregation)
         rows = _rows(database, int(aggregation["aggr_id"]))
         found = [row for row in rows if row["status"] == "found"]
@@ -162,7 +161,7 @@ def format_best(path: Path, aggr_id: int) -> str:
         path: A database of this program.
         aggr_id: The aggregation; its advice is stored.
     """
-    with open_database(path) as database, _reading(database):
+    with open_database(path) as database, reading(database):
         if _ADVICE_VIEW not in database.views:
             return ""
         rows = _rows(database, aggr_id)
@@ -196,17 +195,6 @@ def _open(source: Path, stack: ExitStack) -> Dldb:
         f"The database '{source}' has no advice: it was written by an older version.",
         hint="Aggregate its profile again: dlprof --database=profile.sqlite",
     )
-
-
-@contextmanager
-def _reading(database: Dldb) -> Iterator[None]:
-    """Read a database, which may be damaged or contain other values, with a time limit."""
-    path = database.path
-    try:
-        with limited(database.connection, path, time_limit_s(path)):
-            yield
-    except (sqlite3.Error, ValueError, TypeError, AttributeError, LookupError) as error:
-        raise damaged(path, error) from error
 
 
 def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:

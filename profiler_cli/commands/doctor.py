@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aggregator.dldb.guarded import few_rows, time_limit_s
-from aggregator.dldb.reader import damaged
 from aggregator.errors import DlprofError, UsageError
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.system.replies import to_plain
-from profiler_cli.commands.databases import chosen_aggregation, open_any
+from profiler_cli.commands.databases import open_any, opened_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -76,25 +72,11 @@ def run_doctor(words: Sequence[str]) -> int:
 
 
 def _read(name: str) -> Limits:
-    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415 - slow
-    from aggregator.tables.connection import opened  # noqa: PLC0415
-    from aggregator.tables.limits import read_limits  # noqa: PLC0415
+    from aggregator.tables.limits import read_limits  # noqa: PLC0415 - slow
 
     with ExitStack() as stack:
-        database = open_any(name, stack)
-        path: Path = database.path
-        try:
-            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
-            numbers = [int(row[0]) for row in few_rows(database.connection.execute(query))]
-            aggr = chosen_aggregation(numbers, None)
-            query = "SELECT domain_name FROM view_domains LIMIT 1"
-            domain = str(few_rows(database.connection.execute(query))[0][0])
-            database.close()
-            with opened(path, time_limit_s=time_limit_s(path)) as shown:
-                data = AggregationData(shown, {"aggr_id": aggr, "domain": domain})
-                return read_limits(data)
-        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
-            raise damaged(path, error) from error
+        data = stack.enter_context(opened_aggregation(open_any(name, stack), None))
+        return read_limits(data)
 
 
 def _text(document: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import Final
 
 from aggregator.compare.sides import Source, read_source
 from aggregator.compare.summary import SUFFIX, write_summary
-from aggregator.dldb.guarded import DAMAGE, limited, time_limit_s
-from aggregator.dldb.reader import Dldb, damaged
-from aggregator.errors import DatabaseError, DatabaseWriteError, UsageError
+from aggregator.dldb.reader import Dldb
+from aggregator.errors import DatabaseWriteError, UsageError
 from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.remote_files import output_path
 from aggregator.tables.timeline.events import Events, Window, iteration_window
 from aggregator.tables.timeline.perfetto import write_trace
+from profiler_cli.commands.databases import read_aggregation, reading
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.outputs import Batch, display, output_folder
@@ -80,8 +79,8 @@ def _write(database: Dldb, options: argparse.Namespace, target: Path, batch: Bat
         with batch.open(target) as stream:
             write_summary(data, stream)
         return f"iterations {data.capture.first} to {data.capture.last}"
-    with _reading(database):
-        aggregation = _aggregation(database, options.aggregation)
+    aggregation = read_aggregation(database, options.aggregation)
+    with reading(database):
         window = _window(database, aggregation, options.iter_start, options.iter_stop)
         if options.format == "perfetto":
             with batch.open(target) as stream:
@@ -101,39 +100,6 @@ def _writing(target: Path, *, is_folder: bool) -> Iterator[None]:
     except DatabaseWriteError as error:
         error.hint = error.hint.replace("--output_path", "--output")
         raise
-
-
-@contextmanager
-def _reading(database: Dldb) -> Iterator[None]:
-    """Read a database, which may be damaged, with a time limit."""
-    path = database.path
-    try:
-        with limited(database.connection, path, time_limit_s(path)):
-            yield
-    except (sqlite3.Error, MemoryError, *DAMAGE) as error:
-        raise damaged(path, error) from error
-
-
-def _aggregation(database: Dldb, wanted: int | None) -> int:
-    known = [
-        int(row[0])
-        for row in database.connection.execute(
-            "SELECT aggr_id FROM view_aggregations ORDER BY aggr_id"
-        )
-    ]
-    if not known:
-        raise DatabaseError(
-            f"The database '{database.path}' has no aggregation.",
-            hint="Aggregate its profile again: dlprof --database=profile.sqlite",
-        )
-    if wanted is None:
-        return known[-1]
-    if wanted not in known:
-        raise UsageError(
-            f"The database has no aggregation {wanted}.",
-            hint=f"There are: {', '.join(map(str, known))}.",
-        )
-    return wanted
 
 
 def _window(database: Dldb, aggregation: int, first: int | None, last: int | None) -> Window:

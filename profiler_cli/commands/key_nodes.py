@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from aggregator.dldb.guarded import few_rows, limited, time_limit_s
+from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import is_own_database, open_database
-from aggregator.errors import DatabaseError
 from aggregator.pipeline import find_key_nodes
+from profiler_cli.commands.databases import reading
 from profiler_cli.options.parser import rank_files
-from profiler_cli.outputs import display
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,13 +51,9 @@ def _stored(database: Path) -> tuple[str, list[tuple[object, ...]]]:
     columns = "is_chosen, score, candidate_kind, instances, iterations, period, evenness, alike"
     query = f"SELECT {columns}, candidate_name FROM view_key_node_candidates ORDER BY candidate_id"  # noqa: S608
     reason = "SELECT value FROM view_profile_info WHERE key = 'key_node_reason'"
-    with open_database(database) as dldb:
-        try:
-            with limited(dldb.connection, database, time_limit_s(database)):
-                rows = [tuple(row) for row in few_rows(dldb.connection.execute(query))]
-                found = few_rows(dldb.connection.execute(reason))
-        except sqlite3.Error as error:
-            raise DatabaseError(f"Cannot read {display(database)}: {error}.") from error
+    with open_database(database) as dldb, reading(dldb):
+        rows = [tuple(row) for row in few_rows(dldb.connection.execute(query))]
+        found = few_rows(dldb.connection.execute(reason))
     return (str(found[0][0]) if found else ""), rows
 
 

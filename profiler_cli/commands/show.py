@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aggregator.dldb.guarded import few_rows, time_limit_s
-from aggregator.dldb.reader import damaged
 from aggregator.system.plain_text import escape_control_characters, on_one_line
-from profiler_cli.commands.databases import chosen_aggregation, open_any
+from profiler_cli.commands.databases import open_any, opened_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
+
+if TYPE_CHECKING:
+    from aggregator.tables.aggregation_data import AggregationData
 
 _FINDINGS: Final = 3
 _TRIALS: Final = 3
@@ -60,22 +59,14 @@ def run_show(words: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(words))
     with ExitStack() as stack:
-        database = open_any(options.file, stack)
-        path = database.path
-        try:
-            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
-            numbers = [int(row[0]) for row in few_rows(database.connection.execute(query))]
-            aggr = chosen_aggregation(numbers, options.aggregation)
-            query = "SELECT domain_name FROM view_domains LIMIT 1"
-            domain = str(few_rows(database.connection.execute(query))[0][0])
-            database.close()
-            if options.ncu:
-                commands = _ncu_commands(path, aggr, domain, options.ncu)
-                print(escape_control_characters("\n".join(_ncu_lines(commands, options.format))))
-                return EXIT_DONE
-            document = _read(path, aggr, domain)
-        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
-            raise damaged(path, error) from error
+        asked = {"op_id": options.ncu} if options.ncu else {}
+        opened = opened_aggregation(open_any(options.file, stack), options.aggregation, **asked)
+        data = stack.enter_context(opened)
+        if options.ncu:
+            lines = _ncu_lines(_ncu_commands(data), options.format)
+            print(escape_control_characters("\n".join(lines)))
+            return EXIT_DONE
+        document = _read(data)
     if options.format == "json":
         print(json.dumps(_without_texts(document), indent=2))
     else:
@@ -100,32 +91,24 @@ def _without_texts(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read(path: Path, aggr: int, domain: str) -> dict[str, Any]:
+def _read(data: AggregationData) -> dict[str, Any]:
     from aggregator.answers.trials import read_trials, remembered_text  # noqa: PLC0415
     from aggregator.system.replies import to_plain  # noqa: PLC0415
-    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415
-    from aggregator.tables.connection import opened  # noqa: PLC0415
     from aggregator.tables.first_screen import read_first_screen  # noqa: PLC0415
 
-    with opened(path, time_limit_s=time_limit_s(path)) as database:
-        data = AggregationData(database, {"aggr_id": aggr, "domain": domain})
-        trials = read_trials(data).trials
-        return {
-            **read_first_screen(data),
-            "trials": [{**to_plain(trial), "text": remembered_text(trial)} for trial in trials],
-        }
+    trials = read_trials(data).trials
+    return {
+        **read_first_screen(data),
+        "trials": [{**to_plain(trial), "text": remembered_text(trial)} for trial in trials],
+    }
 
 
-def _ncu_commands(path: Path, aggr: int, domain: str, op_id: str) -> dict[str, Any]:
+def _ncu_commands(data: AggregationData) -> dict[str, Any]:
     from aggregator.answers.single_launches import read_op_ncu  # noqa: PLC0415
     from aggregator.system.replies import to_plain  # noqa: PLC0415
-    from aggregator.tables.aggregation_data import AggregationData  # noqa: PLC0415
-    from aggregator.tables.connection import opened  # noqa: PLC0415
 
-    with opened(path, time_limit_s=time_limit_s(path)) as database:
-        data = AggregationData(database, {"aggr_id": aggr, "domain": domain, "op_id": op_id})
-        found: dict[str, Any] = to_plain(read_op_ncu(data))
-        return found
+    found: dict[str, Any] = to_plain(read_op_ncu(data))
+    return found
 
 
 def _ncu_lines(document: Mapping[str, Any], form: str) -> Iterator[str]:

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.dldb.event_reader import stored_events
-from aggregator.dldb.guarded import few_rows
-from aggregator.dldb.reader import damaged
 from aggregator.errors import UsageError
-from aggregator.options import ImportOptions
 from aggregator.pipeline import open_or_import
 from aggregator.ranks.file_names import natural_order
 from aggregator.ranks.summary_join import join_summaries
 from aggregator.ranks.summary_reader import is_rank_summary
 from aggregator.replay.rank_report import RankReport, read_slow_ranks
 from aggregator.system.plain_text import escape_control_characters
-from aggregator.system.progress import NullProgress
-from aggregator.system.temporary_files import temporary_folder
-from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.commands.databases import join_ranks, read_aggregation, reading
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -99,24 +93,12 @@ def _may_be_summary(path: Path) -> bool:
 
 def _compared(paths: Sequence[Path], aggregation: int | None) -> RankReport:
     with ExitStack() as stack:
-        path = paths[0] if len(paths) == 1 else _joined(paths, stack)
-        database = stack.enter_context(open_or_import(path, stack))
-        try:
-            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
-            known = [int(row[0]) for row in few_rows(database.connection.execute(query))]
-            return read_slow_ranks(
-                stored_events(database.connection), chosen_aggregation(known, aggregation)
-            )
-        except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
-            raise damaged(database.path, error) from error
-
-
-def _joined(paths: Sequence[Path], stack: ExitStack) -> Path:
-    from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415 - rare
-
-    target = stack.enter_context(temporary_folder("dlprof-import")) / "dlprof_dldb.sqlite"
-    import_ranks(ImportOptions(source=paths[0], database=target), paths, NullProgress())
-    return target
+        is_one = len(paths) == 1
+        database = open_or_import(paths[0], stack) if is_one else join_ranks(paths, stack)
+        stack.callback(database.close)
+        aggr = read_aggregation(database, aggregation)
+        with reading(database):
+            return read_slow_ranks(stored_events(database.connection), aggr)
 
 
 def _parser() -> argparse.ArgumentParser:

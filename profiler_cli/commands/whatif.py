@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import shlex
-import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,8 +21,6 @@ from aggregator.answers.replay import (
     read_op_sensitivity,
     read_what_if,
 )
-from aggregator.dldb.guarded import few_rows, time_limit_s
-from aggregator.dldb.reader import damaged
 from aggregator.dldb.rows.replay import store_replay
 from aggregator.errors import UsageError
 from aggregator.pipeline import open_or_import
@@ -31,11 +28,9 @@ from aggregator.profile.limits import BoundKind
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.system.replies import to_plain
-from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.connection import opened
 from aggregator.tables.limits import found_limits
 from aggregator.tables.replay import replayed_profile
-from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.commands.databases import opened_aggregation
 from profiler_cli.commands.show import marked
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -65,26 +60,19 @@ def run_whatif(words: Sequence[str]) -> int:
     changes = _changes(options)
     parse_changes(changes)  # A wrong one is said before a profile is imported.
     with ExitStack() as stack:
-        source = stack.enter_context(open_or_import(Path(options.database), stack))
-        try:
-            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
-            known = [int(row[0]) for row in few_rows(source.connection.execute(query))]
-        except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
-            raise damaged(source.path, error) from error
-        aggr = chosen_aggregation(known, options.aggregation)
-        database = stack.enter_context(opened(source.path, time_limit_s=time_limit_s(source.path)))
-        data = AggregationData(database, {"aggr_id": aggr})
+        source = open_or_import(Path(options.database), stack)
+        data = stack.enter_context(opened_aggregation(source, options.aggregation))
         # Ranks are compared as they were measured.
         corrected = options.rank_as_median is None
         found = _Found(
             read_critical_path(data, corrected=corrected),
             read_op_sensitivity(data, corrected=corrected).ops,
             read_what_if(data, changes=changes, corrected=corrected),
-            not found_limits(database, "critical_path"),
+            not found_limits(data.database, "critical_path"),
         )
         measured, _ = replayed_profile(data)
     if options.save:
-        _save(Path(options.database), source.path, aggr, measured)
+        _save(Path(options.database), source.path, int(data.params["aggr_id"]), measured)
     if options.format == "json":
         print(json.dumps(_document(found), indent=2))
     else:

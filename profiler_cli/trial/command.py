@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,12 +35,10 @@ from aggregator.compare.trial_report import (
     to_text,
 )
 from aggregator.compare.trials import TrialRun
-from aggregator.dldb.guarded import few_rows, time_limit_s
-from aggregator.dldb.reader import damaged, open_database
+from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseWriteError, NothingMeasuredError, UsageError
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.tables.aggregation_data import AggregationData
-from aggregator.tables.connection import opened
 from aggregator.tables.declared.advice import ADVICE
 from profiler_cli.commands.compare import (
     EXIT_CANNOT_TELL,
@@ -50,7 +47,7 @@ from profiler_cli.commands.compare import (
     report_path,
     write_report,
 )
-from profiler_cli.commands.databases import chosen_aggregation
+from profiler_cli.commands.databases import opened_aggregation
 from profiler_cli.commands.whatif import changes_of
 from profiler_cli.console import EXIT_DONE, EXIT_INTERRUPTED, print_error
 from profiler_cli.options.parser import SubcommandParser
@@ -221,19 +218,7 @@ def _predictions(options: argparse.Namespace) -> tuple[tuple[Prediction, ...], P
         if options.database and not path.is_file():
             open_database(path)  # Says what is wrong with it.
         return (), path if path.is_file() else None
-    database = open_database(path)
-    try:
-        query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
-        known = [int(row[0]) for row in few_rows(database.connection.execute(query))]
-        query = "SELECT domain_name FROM view_domains LIMIT 1"
-        domain = str(few_rows(database.connection.execute(query))[0][0])
-    except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
-        raise damaged(path, error) from error
-    finally:
-        database.close()
-    aggr = chosen_aggregation(known, options.aggregation)
-    with opened(path, time_limit_s=time_limit_s(path)) as source:
-        data = AggregationData(source, {"aggr_id": aggr, "domain": domain})
+    with opened_aggregation(open_database(path), options.aggregation) as data:
         if options.advice:
             return tuple(_by_advice(data, name) for name in options.advice), path
         return tuple(_by_changes(data, change) for change in changes), path

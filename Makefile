@@ -186,7 +186,7 @@ site: $(VENV)/.dev docs/openapi.json ## Build the documentation site into build/
 docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tables of docs/cli.md from the commands
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py
 	PYTHONPATH=. $(BIN)/python scripts/write_message_docs.py
-	$(BIN)/python scripts/write_schema_docs.py
+	PYTHONPATH=. $(BIN)/python scripts/write_schema_docs.py
 
 # The profile is made anew: an older engine may have given other advice.
 pictures: $(VENV)/.dev $(PAGE) ## Renew the pictures of every view in docs/img (needs Chromium); CHECK=1 fails if one was stale

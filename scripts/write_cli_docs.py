@@ -9,7 +9,7 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 from unittest.mock import patch
@@ -92,19 +92,20 @@ def updated_page() -> str:
     return REGION.sub(updated, PAGE.read_text())
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def write_pages(pages: Iterable[tuple[Path, str]]) -> int:
+    """Write pages that changed; with ``--check`` none, and 1 is returned if one did."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--check", action="store_true")
     check_only = parser.parse_args().check
-    page = updated_page()
-    if page == PAGE.read_text():
-        return 0
-    if check_only:
-        print("docs/cli.md is out of date: run `make docs`", file=sys.stderr)
-        return 1
-    PAGE.write_text(page)
+    for page, text in pages:
+        if page.exists() and text == page.read_text():
+            continue
+        if check_only:
+            print(f"{page.name} is out of date: run `make docs`", file=sys.stderr)
+            return 1
+        page.write_text(text)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_pages([(PAGE, updated_page())]))

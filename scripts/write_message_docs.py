@@ -7,7 +7,6 @@ date.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from aggregator.errors import DlprofError
 from aggregator.profile.limits import FIGURES, LIMITS, OF_WARNING
-from scripts.write_cli_docs import as_cells
+from scripts.write_cli_docs import as_cells, write_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 ADDED = ROOT / "docs/messages.toml"
@@ -242,19 +241,5 @@ def updated_pages() -> Iterator[tuple[Path, str]]:
         )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    check_only = parser.parse_args().check
-    for page, text in updated_pages():
-        if text == page.read_text():
-            continue
-        if check_only:
-            print(f"{page.name} is out of date: run `make docs`", file=sys.stderr)
-            return 1
-        page.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_pages(updated_pages()))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sqlite3
 import sys
@@ -13,6 +12,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from scripts.write_cli_docs import write_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/dldb-schema.md"
@@ -131,19 +132,5 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    check_only = parser.parse_args().check
-    text = page()
-    if PAGE.exists() and text == PAGE.read_text():
-        return 0
-    if check_only:
-        print("docs/dldb-schema.md is out of date: run `make docs`", file=sys.stderr)
-        return 1
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_pages([(PAGE, page())]))

@@ -7,12 +7,14 @@ terminal. ``main`` prints errors.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from enum import IntEnum
+from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from aggregator.system.plain_text import escape_control_characters
@@ -54,6 +56,20 @@ def print_error(program: str, message: str, hint: str, code: str = "") -> None:
         print(escape_control_characters(f"{program}: error: {message}{ending}"), file=sys.stderr)
         if hint:
             print(escape_control_characters(hint), file=sys.stderr)
+
+
+@contextmanager
+def handling_signals(
+    handler: Callable[[int, FrameType | None], object], *numbers: int
+) -> Iterator[None]:
+    """Handle signals within the block; those that are ignored, as under ``nohup``, stay so."""
+    handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in handled}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 class Verbosity(IntEnum):

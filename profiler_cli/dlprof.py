@@ -25,6 +25,7 @@ from profiler_cli.console import (
     Console,
     Verbosity,
     discard_output,
+    handling_signals,
     print_error,
     program_version,
 )
@@ -203,17 +204,8 @@ def _stop_on_signals() -> Iterator[None]:
     def stop(signal_number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + signal_number)
 
-    handled = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) != signal.SIG_IGN  # as under nohup
-    ]
-    before = {number: signal.signal(number, stop) for number in handled}
-    try:
+    with handling_signals(stop, signal.SIGTERM, signal.SIGHUP):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

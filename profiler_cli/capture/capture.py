@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shlex
 import signal
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,11 +28,11 @@ from profiler_cli.capture.nsight import (
     STREAM_SUFFIX,
     Nsys,
     check_nsys_opts,
-    export_command,
     free_base,
     importers,
     present,
     remove_environments,
+    run_tool,
 )
 from profiler_cli.capture.recorder import choose_recorder
 from profiler_cli.capture.running import HIDDEN, LAST_LINES, Application
@@ -252,14 +251,8 @@ def _result(
         return export
     report = next((path for path in written if path.suffix in REPORT_SUFFIXES), None)
     if report is not None:
-        done = subprocess.run(
-            export_command(nsys, report, export),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        words = ("export", "--type=sqlite", "--force-overwrite=true", f"--output={export}")
+        done = run_tool(str(nsys.program), *words, str(report), limit_s=None)
         if export.is_file():
             return export
         lines = (done.stdout + done.stderr).splitlines()

@@ -34,7 +34,13 @@ from aggregator.sources.nsys.windows import RUN_NOTE
 from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from profiler_cli.capture import processes
 from profiler_cli.capture.full_memory import ADVICE, has_run_out
-from profiler_cli.capture.nsight import Nsys, light_switches, profile_command, split_nsys_opts
+from profiler_cli.capture.nsight import (
+    Nsys,
+    light_switches,
+    profile_command,
+    run_tool,
+    split_nsys_opts,
+)
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
@@ -178,7 +184,7 @@ class Collection:
 
     def _is_time(self, pid: int, folder: Path) -> bool:
         """Whether a process asks for the collection, or uses CUDA and none asks to wait."""
-        if any(name.startswith("start.") for name in _names(folder)):
+        if any(name.startswith("start.") for name in file_names(folder)):
             self.cause = "asked"
             return True
         # Asked twice: a process may have begun to hold, and then used CUDA, meanwhile.
@@ -189,21 +195,13 @@ class Collection:
 
     def _is_held(self) -> bool:
         return self.folder is not None and any(
-            name.startswith("hold.") for name in _names(self.folder)
+            name.startswith("hold.") for name in file_names(self.folder)
         )
 
     def _start(self) -> None:
         words = [str(self.nsys.program), "start", f"--session={self.session}"]
         try:
-            done = subprocess.run(
-                [*words, *self.start_switches],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_START_LIMIT_S,
-                check=False,
-            )
+            done = run_tool(*words, *self.start_switches, limit_s=_START_LIMIT_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             self.problem = str(getattr(error, "strerror", None) or error)
         else:
@@ -329,9 +327,10 @@ def _sampling(given: Sequence[str]) -> list[str]:
     return found
 
 
-def _names(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
+    """Return the names of the files in a folder; none if it cannot be read."""
     with suppress(OSError):
-        return sorted(path.name for path in folder.iterdir())
+        return os.listdir(folder)  # noqa: PTH208 - names only, many times a second
     return []
 
 

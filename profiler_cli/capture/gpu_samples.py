@@ -11,12 +11,12 @@ import ctypes
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, Self
 
+from aggregator.sources.collector.step_times import replace_table
 from aggregator.sources.nsys.gpu_memory import NVML_ERROR, SAMPLE_COLUMNS
 from aggregator.sources.nsys.gpu_speed import SLOWED
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, GPU_SAMPLES
@@ -221,8 +221,8 @@ class GpuMonitor:
         notes = [[NVML_ERROR, self.error]] if self.error else []
         try:
             with closing(sqlite3.connect(export)) as connection, connection:
-                _write(connection, CAPTURE_NOTES, ("name", "value"), notes)
-                _write(connection, GPU_SAMPLES, (*SAMPLE_COLUMNS, SLOWED), self.rows())
+                replace_table(connection, CAPTURE_NOTES, ("name", "value"), notes)
+                replace_table(connection, GPU_SAMPLES, (*SAMPLE_COLUMNS, SLOWED), self.rows())
         except sqlite3.Error as error:
             return str(error)
         return ""
@@ -239,12 +239,3 @@ class GpuMonitor:
     def _row(reading: Reading, is_before: int) -> list[Any]:
         gpu, uuid, total, used, busy, slowed = reading
         return [time.time_ns(), gpu, uuid, total, used, busy, is_before, slowed]
-
-
-def _write(
-    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: list[list[Any]]
-) -> None:
-    connection.execute(f'DROP TABLE IF EXISTS "{table}"')
-    connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')
-    marks = ", ".join("?" * len(columns))
-    connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # noqa: S608 - fixed names

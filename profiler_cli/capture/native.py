@@ -19,6 +19,7 @@ from typing import Final
 
 from aggregator.errors import CollectorError
 from aggregator.system.temporary_files import folder_prefix
+from profiler_cli.capture.nsight import run_tool
 from profiler_cli.capture.processes import markers_package
 
 CACHE_VARIABLE: Final = "DLPROF_CACHE_DIR"
@@ -118,15 +119,7 @@ def _compile(source: Path, target: Path) -> None:
     words = [f"@{source / _FLAGS}", *sorted(map(str, source.glob("*.c")))]
     words += ["-o", str(target), *_LIBRARIES]
     try:
-        done = subprocess.run(
-            [compiler, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = run_tool(compiler, *words, limit_s=_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise CollectorError(f"'{compiler}' did not compile the collector in time.") from error
     if done.returncode:

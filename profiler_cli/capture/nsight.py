@@ -8,7 +8,7 @@ import re
 import shlex
 import sqlite3
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -122,17 +122,25 @@ def _in_nsight_compute(root: Path) -> Path | None:
     return next((path for path in reversed(found) if os.access(path, os.X_OK)), None)
 
 
+def run_tool(
+    *words: str, limit_s: float | None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program without input, whatever its exit code; its output is text."""
+    return subprocess.run(
+        words,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=limit_s,
+        check=False,
+    )
+
+
 def _ask(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            [str(program), *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
+        return run_tool(str(program), *words, limit_s=_VERSION_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = getattr(error, "strerror", None) or error
         raise NsysFailedError(
@@ -317,15 +325,6 @@ def _range_switches(nsys: Nsys) -> list[str]:
     if not nsys.version or nsys.version[:2] >= (2021, 3):
         return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop", "--kill=none"]
     return ["--capture-range=cudaProfilerApi", "--stop-on-range-end=true", "--kill=none"]
-
-
-def export_command(nsys: Nsys, report: Path, export: Path) -> list[str]:
-    """Build the command that exports a report."""
-    return [
-        str(nsys.program),
-        *("export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"),
-        str(report),
-    ]
 
 
 def remove_environments(export: Path) -> str:

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from aggregator.system.resources import gc_paused
 from profiler_cli.capture import processes
+from profiler_cli.console import handling_signals
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -112,7 +113,7 @@ class Application:
                     processes.end_profilers(environment[processes.CAPTURE_VARIABLE])
             ending.is_timed_out = self._is_timed_out()
             if output is not None and not isinstance(output, int):
-                ending.last_lines = _last_lines(output)
+                ending.last_lines = last_lines(output)
 
     def _output(self, stack: ExitStack) -> IO[bytes] | int | None:
         """Return where the output goes; None: where dlprof's own does.
@@ -220,7 +221,7 @@ def _load_engine() -> None:
             import_module(name)
 
 
-def _last_lines(output: IO[bytes]) -> list[str]:
+def last_lines(output: IO[bytes]) -> list[str]:
     """Return the last lines of a file that are not blank."""
     output.seek(max(output.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
     text = output.read().decode(errors="replace")
@@ -228,22 +229,12 @@ def _last_lines(output: IO[bytes]) -> list[str]:
     return [line for line in lines if line][-LAST_LINES:]
 
 
-@contextmanager
-def _signals(ending: Ending) -> Iterator[None]:
-    """Note the first signal that dlprof receives; a second one ends dlprof.
-
-    What was ignored before, as under ``nohup``, stays ignored.
-    """
+def _signals(ending: Ending) -> AbstractContextManager[None]:
+    """Note the first signal that dlprof receives; a second one ends dlprof."""
 
     def receive(number: int, frame: FrameType | None) -> None:
         ending.signals.append(number)
         if len(ending.signals) > 1:
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    handled = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, receive) for number in handled}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handling_signals(receive, *_SIGNALS)

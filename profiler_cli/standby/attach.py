@@ -24,6 +24,7 @@ from aggregator.system.untrusted_json import read_object
 from profiler_cli.capture import processes
 from profiler_cli.capture.cupti_collector import CUPTI_VARIABLE, LIBRARY_VARIABLES
 from profiler_cli.capture.cupti_collector import FOLDER_VARIABLE as COLLECT_VARIABLE
+from profiler_cli.capture.nsight import run_tool
 from profiler_cli.capture.recorder import CUPTI, choose_recorder
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.declared import Options
@@ -144,16 +145,8 @@ class _Python:
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the interpreter, with the libraries that the process found."""
         try:
-            return subprocess.run(
-                [self.path, "-I", *words],
-                env=dict(self.environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=LIMIT_S,
-                check=False,
-            )
+            words = (self.path, "-I", *words)
+            return run_tool(*words, limit_s=LIMIT_S, environment=self.environment)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise UsageError(f"{self.path} cannot be run: {error}.", hint=INSTEAD) from error
 

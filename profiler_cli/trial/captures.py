@@ -17,7 +17,8 @@ from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
 from aggregator.errors import DlprofError
 from aggregator.system.progress import NullProgress
-from profiler_cli.trial.runs import Trial, last_lines, split_command, with_settings
+from profiler_cli.capture.running import last_lines
+from profiler_cli.trial.runs import Trial, split_command, with_settings
 
 DATABASE: Final = "dlprof_dldb.sqlite"
 _FACTOR, _MORE_S = 3, 30.0

@@ -49,7 +49,7 @@ from profiler_cli.commands.compare import (
 )
 from profiler_cli.commands.databases import opened_aggregation
 from profiler_cli.commands.whatif import changes_of
-from profiler_cli.console import EXIT_DONE, EXIT_INTERRUPTED, print_error
+from profiler_cli.console import EXIT_DONE, EXIT_INTERRUPTED, handling_signals, print_error
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.outputs import display
 from profiler_cli.trial.captures import DATABASE, compare_captures
@@ -65,7 +65,6 @@ FORMATS: Final[dict[str, Callable[[TrialReport], str]]] = {
     "markdown": to_markdown,
 }
 SUFFIXES: Final = {".txt": "text", ".json": "json", ".md": "markdown"}
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_trial_command(words: Sequence[str]) -> int:
@@ -280,13 +279,8 @@ def _signals_as_interrupt() -> Iterator[list[int]]:
         received.append(number)
         raise KeyboardInterrupt
 
-    handled = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in handled}
-    try:
+    with handling_signals(interrupt, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _progress(plan: TrialPlan, run: TrialRun, received: list[int]) -> None:

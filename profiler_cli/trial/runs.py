@@ -39,9 +39,11 @@ from profiler_cli.capture.capture_session import (
     FOLDER_VARIABLE,
     STEPS_VARIABLE,
     WINDOW_VARIABLE,
+    file_names,
     make_folder,
 )
 from profiler_cli.capture.gpu_samples import Nvml, NvmlError
+from profiler_cli.capture.running import last_lines
 from profiler_cli.options.declared import Options
 
 TRIAL_VARIABLE: Final = "DLPROF_TRIAL"
@@ -60,7 +62,6 @@ _OTHERS_S: Final = 5.0
 this."""
 _KILL_S: Final = 5.0
 _MOST_OUTPUT_BYTES: Final = 16 << 20
-_LAST_LINES, _TAIL_BYTES = 8, 1 << 15
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ def _wait(
         if os.fstat(output.fileno()).st_size > _MOST_OUTPUT_BYTES:
             output.truncate(0)
         passed_s = time.monotonic() - began
-        names = _names(folder)
+        names = file_names(folder)
         done = {name for name in names if name.startswith("done.")}
         if done:
             done_s = done_s or passed_s
@@ -311,12 +312,6 @@ def _failure(code: int) -> str:
     with suppress(ValueError):
         return f"was ended by {signal.Signals(-code).name}"
     return f"was ended by signal {-code}"
-
-
-def _names(folder: Path) -> list[str]:
-    with suppress(OSError):
-        return os.listdir(folder)  # noqa: PTH208 - a set of names, many times a second
-    return []
 
 
 def _clock_mhz() -> int | None:
@@ -365,14 +360,6 @@ def _ended_at_exit(mark: str) -> Iterator[None]:
     finally:
         if left := processes.of_capture(mark):
             processes.send(left, signal.SIGKILL)
-
-
-def last_lines(output: IO[bytes]) -> list[str]:
-    """Return the last lines of a file that are not blank."""
-    output.seek(max(output.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
-    text = output.read().decode(errors="replace")
-    lines = [line.rpartition("\r")[2].rstrip() for line in text.split("\n")]
-    return [line for line in lines if line][-_LAST_LINES:]
 
 
 # --- what the processes wrote ---------------------------------------------------------------------

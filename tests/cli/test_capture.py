@@ -540,9 +540,10 @@ def test_ctrl_c_stops_the_application_and_aggregates(bench: Bench) -> None:
     assert "dlprof_dldb.sqlite" in bench.names()
 
 
-#: Put before what a function of ``capture`` does: the signal, once the application is there.
+#: Put before what a function does: the signal, once the application is there.
 AT_ONCE = """
 import os, time
+from profiler_cli.capture import running
 original = {place}
 def signaled(*given, **more):
     made = original(*given, **more)
@@ -559,9 +560,9 @@ def signaled(*given, **more):
 @pytest.mark.parametrize(
     ("number", "code", "place"),
     [
-        (signal.SIGINT, 130, "capture.subprocess.Popen"),
+        (signal.SIGINT, 130, "running.subprocess.Popen"),
         (signal.SIGINT, 130, "capture.GpuMonitor.started"),
-        (signal.SIGTERM, 143, "capture.subprocess.Popen"),
+        (signal.SIGTERM, 143, "running.subprocess.Popen"),
     ],
 )
 def test_a_signal_right_after_the_start_is_none_that_is_lost(

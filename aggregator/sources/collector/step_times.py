@@ -63,8 +63,8 @@ def write_steps(
     loops = [row for content in steps for row in _loops(content)]
     try:
         with closing(sqlite3.connect(export)) as connection, connection:
-            _insert(connection, STEP_TIMES, (*COLUMNS, WORK, END), rows)
-            _insert(connection, LOOPS, LOOP_COLUMNS, loops)
+            replace_table(connection, STEP_TIMES, (*COLUMNS, WORK, END), rows)
+            replace_table(connection, LOOPS, LOOP_COLUMNS, loops)
     except sqlite3.Error as error:
         return str(error)
     return write_notes(export, {NOTE: reason, "collectionBegan": cause, **(notes or {})})
@@ -151,9 +151,10 @@ def _phases(content: dict[str, Any], count: int) -> list[str]:
     return [name if isinstance(name, str) else "" for name in names]
 
 
-def _insert(
+def replace_table(
     connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[object]
 ) -> None:
+    """Make a table of these rows, instead of one that is there."""
     connection.execute(f'DROP TABLE IF EXISTS "{table}"')
     connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')
     marks = ", ".join("?" * len(columns))

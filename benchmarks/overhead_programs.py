@@ -60,14 +60,14 @@ class Clock:
 class Images(torch.utils.data.Dataset[Any]):
     """Images of one color, and labels."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: int, size: int = 224) -> None:
+        self.count, self.size = count, size
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return torch.full((3, 224, 224), index / self.count), index % 1000
+        return torch.full((3, self.size, self.size), index / self.count), index % 1000
 
 
 def resnet(steps: int, *, amp: bool) -> None:
@@ -289,19 +289,6 @@ def generate(steps: int) -> None:
     clock.report(8)
 
 
-class Images64(torch.utils.data.Dataset[Any]):
-    """Small images of one color, and labels."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return torch.full((3, 64, 64), index / self.count), index % 1000
-
-
 class Small:
     """A ResNet-18 on small images: many short kernels, so that the CPU limits it."""
 
@@ -315,7 +302,8 @@ class Small:
         self.clock = Clock()
 
     def loader(self, batches: int) -> Any:
-        return torch.utils.data.DataLoader(Images64(self.batch * batches), batch_size=self.batch)
+        images = Images(self.batch * batches, 64)
+        return torch.utils.data.DataLoader(images, batch_size=self.batch)
 
     def train(self, loader: Any) -> None:
         self.model.train()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from aggregator.sources.nsys.schema import STEP_TIMES
 
 _STEP_VIEWS = ("view_step_reference", "view_corrected_step", "view_recorded_part")
-_SETTINGS = ("marked_steps", "markers_resumed")
 FIRST_LIGHT = 6
 """Iterations of a light capture that surely have no markers begin here."""
 _KERNELS = (
@@ -33,11 +32,6 @@ _KNOWN = (
     " WHERE o.domain = 1"
 )
 """Shares of the GPU time, from the names alone: a path has the modules around the op."""
-_LENGTHS = (
-    "SELECT duration, tc_duration + non_tc_duration FROM view_iterations_profiled"
-    " WHERE aggr_id = 1 ORDER BY iter_value"
-)
-"""Length of each iteration and the time of its kernels: whether the GPU itself was slower."""
 _TIMES = (
     'SELECT phase, hostNs, gpuNs, "endUtcNs" FROM {table} WHERE pid ='
     " (SELECT pid FROM {table} ORDER BY rank, pid LIMIT 1) ORDER BY phase, number"
@@ -59,21 +53,8 @@ def read_steps(export: Path, database: Path) -> dict[str, Any]:
             row = connection.execute(f"SELECT * FROM {view} WHERE aggr_id = 1 LIMIT 1").fetchone()  # noqa: S608 - fixed names
             found |= dict(row) if row else {}
         found |= dict(connection.execute(_KNOWN).fetchone())
-        found["warnings"] = [tuple(row) for row in connection.execute("SELECT * FROM warnings")]
-        found["iterations"] = [tuple(row) for row in connection.execute(_LENGTHS)]
-        marks = ", ".join("?" * len(_SETTINGS))
-        query = f"SELECT key, value FROM model_config WHERE key IN ({marks})"  # noqa: S608 - fixed names
-        found["settings"] = {row[0]: row[1] for row in connection.execute(query, _SETTINGS)}
-    with closing(sqlite3.connect(export)) as connection:
-        query = _TIMES.format(table=STEP_TIMES)
-        try:
-            found["step_times"] = connection.execute(query).fetchall()
-            notes = connection.execute("SELECT name, value FROM DLPROF_CAPTURE_NOTES").fetchall()
-            found["notes"] = notes
-            query = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8"
-            found["tables"] = connection.execute(query).fetchall()
-        except sqlite3.Error as error:
-            found["tables"] = str(error)
+    with closing(sqlite3.connect(export)) as connection, suppress(sqlite3.Error):
+        found["step_times"] = connection.execute(_TIMES.format(table=STEP_TIMES)).fetchall()
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from aggregator.dldb.column_blobs import first_row, read_columns
-from aggregator.dldb.writer import Table, has_table
+from aggregator.dldb.writer import Table
 from aggregator.events.store import COLUMNS, EventStore
 from aggregator.profile.arrays import Int64, narrow
 
@@ -39,9 +39,10 @@ class StoredTables:
         query = f"SELECT {', '.join(names)} FROM {table} WHERE aggr = ? ORDER BY 1"
         return [tuple(row) for row in self._connection.execute(query, (aggr,))]
 
-    def has(self, table: str) -> bool:
-        """Return whether the table exists."""
-        return has_table(self._connection, table)
+    def has(self, table: str, column: str = "") -> bool:
+        """Return whether the table, and a column of it if one is named, exists."""
+        query = "SELECT 1 FROM pragma_table_info(?) WHERE ? IN ('', name)"
+        return self._connection.execute(query, (table, column)).fetchone() is not None
 
 
 class KeptTables:
@@ -82,9 +83,9 @@ class KeptTables:
         """Return nothing: an import has no aggregation yet."""
         return []
 
-    def has(self, table: str) -> bool:
-        """Return whether the table is kept."""
-        return table in self._kept
+    def has(self, table: str, column: str = "") -> bool:
+        """Return whether the table, and a column of it if one is named, is kept."""
+        return table in self._kept and column in ("", *self._kept[table])
 
 
 Launched: TypeAlias = tuple[int, int, int, int, int]

@@ -1,4 +1,4 @@
--- Version 2.1.12
+-- Version 2.1.13
 -- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 
@@ -1100,6 +1100,8 @@ CREATE TABLE rank_metrics (
     communication INTEGER,
     -- Of it, while no kernel computed. Unit: ns.
     exposed_communication INTEGER,
+    -- Of that, while its collectives waited for other ranks; NULL: unknown. Unit: ns.
+    exposed_waiting INTEGER,
     -- Computing time against the mean of all ranks, 0: equal. Unit: percent.
     imbalance REAL,
     -- Kernels that it launched. Unit: count.

@@ -661,6 +661,8 @@ CREATE VIEW view_ranks AS
 SELECT m.aggr AS aggr_id, r.rank, r.host AS host_name, p.pid AS process_id, v.device_id,
        v.host_device_id, r.source_file, m.gpu_utilization, m.computing AS computing_ns,
        m.communication AS communication_ns, m.exposed_communication AS exposed_communication_ns,
+       m.exposed_waiting AS exposed_waiting_ns,
+       m.exposed_communication - m.exposed_waiting AS exposed_transfer_ns,
        m.imbalance AS imbalance_pct, m.kernels AS kernel_count, m.collectives AS collective_count,
        m.unmatched AS unmatched_count, m.waiting AS waiting_ns,
        round(100.0 * m.waiting / max(w.stop - w.start, 1), 6) AS waiting_pct,

@@ -71,8 +71,8 @@ class Tables(Protocol):
     def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Int64]:
         """Read columns of the first rows of a long table."""
 
-    def has(self, table: str) -> bool:
-        """Return whether the table exists; databases of early versions lack some."""
+    def has(self, table: str, column: str = "") -> bool:
+        """Return whether a table, and a column of it, exists; those of early versions lack some."""
 
 
 class EventStore:
@@ -113,9 +113,9 @@ class EventStore:
         """Return the rows of an aggregation in order of their first value."""
         return self._tables.of_aggregation(table, aggr, names)
 
-    def has(self, table: str) -> bool:
-        """Return whether the table exists; databases of early versions lack some."""
-        return self._tables.has(table)
+    def has(self, table: str, column: str = "") -> bool:
+        """Return whether a table, and a column of it, exists; those of early versions lack some."""
+        return self._tables.has(table, column)
 
     def first_rows(self, table: str, names: Sequence[str], time_ns: int) -> list[Int64]:
         """Return columns of the rows before a time: some are slow to read whole."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -52,6 +52,13 @@ class ComparedRank(Struct):
     contribution_pct: Annotated[
         float | None, doc("Share of the step that its slowness costs; null: as above.")
     ]
+    exposed_waiting_ns: Annotated[
+        int | None,
+        doc("Of a mean iteration: its collectives wait while nothing is computed; null: unknown."),
+    ] = None
+    exposed_transfer_ns: Annotated[
+        int | None, doc("The same of collectives that move data; null: unknown.")
+    ] = None
 
 
 class RankStep(Struct):
@@ -91,6 +98,9 @@ class RankReport:
     ranks: tuple[int, ...]  # Numbers of the ranks, in the order of the result.
     iterations: tuple[int, ...]  # Numbers of the iterations, in the order of the result.
     notes: tuple[Text, ...]  # What lowers the confidence.
+    # Of the ranks of known waiting, by number: waiting in collectives, and moving data, of a mean
+    # iteration while nothing is computed. Unit: ns.
+    exposed_ns: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Text:
@@ -126,8 +136,11 @@ class RankReport:
                     late_ns=round(float(found.late_ns[place].mean())),
                     step_without_ns=_rounded(found.predicted_ns(place)),
                     contribution_pct=_pct(float(share[place])),
+                    exposed_waiting_ns=waiting_ns,
+                    exposed_transfer_ns=transfer_ns,
                 )
                 for place, number in enumerate(self.ranks)
+                for waiting_ns, transfer_ns in [self.exposed_ns.get(number, (None, None))]
             ],
             iterations=[
                 RankStep(
@@ -213,7 +226,23 @@ def read_slow_ranks(store: EventStore, aggr: int) -> RankReport:
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
     """
     compared = read_compared_ranks(store, aggr)
-    return rank_report(compared, map(call_times, read_rank_events(store, compared)))
+    report = rank_report(compared, map(call_times, read_rank_events(store, compared)))
+    return replace(report, exposed_ns=_read_exposed(store, aggr))
+
+
+def _read_exposed(store: EventStore, aggr: int) -> dict[int, tuple[int, int]]:
+    """Return the exposed communication of each rank in two parts, as ``RankReport`` has them."""
+    if not store.has("rank_metrics", "exposed_waiting"):
+        return {}
+    numbers = dict(store.values("ranks", "id", "rank"))
+    iterations = store.of_aggregation("iterations", aggr, "aggregated")
+    count = max(sum(row[0] for row in iterations), 1)
+    names = ("rank", "exposed_waiting", "exposed_communication")
+    return {
+        numbers[rank]: (round(waiting / count), round((exposed - waiting) / count))
+        for rank, waiting, exposed in store.of_aggregation("rank_metrics", aggr, *names)
+        if waiting is not None
+    }
 
 
 def rank_report(compared: ComparedRanks, calls: Iterable[CallTimes]) -> RankReport:

@@ -149,9 +149,10 @@ def _ranks_text(document: dict[str, Any]) -> str:
         f"confidence: {document['confidence']}",
         *(f"  {note}" for note in document["notes"]),
         "",
-        "rank  later than the median  step without its slowness",
+        "rank  later than the median  step without its slowness  exposed waiting, transfer a step",
         *(
             f"{row['rank']:4d}  {_time(row['late_ns']):>22}  {_time(row['step_without_ns']):>25}"
+            f"  {_time(row['exposed_waiting_ns']):>15}, {_time(row['exposed_transfer_ns'])}"
             for row in ranks[:_MOST_ROWS]
         ),
     ]

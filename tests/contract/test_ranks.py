@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 import pytest
 from django.conf import LazySettings
 
+from aggregator.tables import plotly
 from tests.conftest import ProfileFactory
 from tests.contract.client import ApiClient, Served, all_rows
 
@@ -83,11 +84,18 @@ def test_the_figure_has_a_bar_for_each_rank_and_part(api: ApiClient, served: Ser
     figure = api.get(served.at("figures/ranks/")).json
     assert [trace["name"] for trace in figure["data"]] == [
         "Computing",
-        "Exposed communication",
-        "Waiting for other ranks",
+        "Exposed transfer",
+        "Exposed waiting for other ranks",
     ]
     assert [trace["x"] for trace in figure["data"]] == [[0, 1]] * 3
-    assert figure["data"][2]["customdata"] == [89_010_444, 107_052_975]
+    assert figure["data"][2]["customdata"] == [73_432_124, 93_177_097]
+
+
+def test_exposed_communication_is_one_bar_where_its_waiting_is_unknown() -> None:
+    row = {"rank": [0], "computing_ns": [7], "exposed_communication_ns": [5]}
+    unknown = {"exposed_waiting_ns": [None], "exposed_transfer_ns": [None]}
+    names = [trace["name"] for trace in plotly.ranks(row | unknown)["data"]]
+    assert names == ["Computing", "Exposed communication"]
 
 
 def test_a_profile_has_the_number_of_its_ranks(api: ApiClient, served: Served) -> None:

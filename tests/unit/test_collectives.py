@@ -58,6 +58,32 @@ def test_who_left_before_the_last_came_did_not_wait_for_it(tmp_path: Path) -> No
     assert waiting(found) == [(0, 0, 0), (0, 1, 470), (0, 2, 0)]
 
 
+def test_exposed_communication_is_split_into_waiting_and_transfer(tmp_path: Path) -> None:
+    # GIVEN rank 0 waits from 100 to 350, and computes from 90 to 200 and from 340 to 400
+    trace = Trace()
+    for rank, (start, computing) in enumerate([(100, [(90, 200), (340, 400)]), (350, [])]):
+        trace.gpu(rank)
+        thread = trace.thread(pid=PIDS[rank])
+        thread.launch(
+            ALL_REDUCE, start - 30, gpu=(start, 900), device=rank, long_name=ALL_REDUCE, stream=17
+        )
+        for work in computing:
+            thread.launch("gemm", work[0] - 5, gpu=work, device=rank)
+    found = analyze(trace, tmp_path)
+    # THEN what is computed meanwhile counts for neither part
+    query = (
+        "SELECT exposed_communication_ns, exposed_waiting_ns, exposed_transfer_ns FROM view_ranks"
+        " WHERE aggr_id = 1 ORDER BY rank"
+    )
+    assert found.query(query) == [(640, 140, 500), (550, 0, 550)]
+
+
+def test_exposed_waiting_is_unknown_where_a_collective_was_not_matched(tmp_path: Path) -> None:
+    found = job(tmp_path, [(ALL_REDUCE, [(100, 200), (150, 201), (5000, 5100)])])
+    query = "SELECT exposed_communication_ns, exposed_waiting_ns FROM view_ranks ORDER BY rank"
+    assert found.query(query) == [(100, 50), (51, 0), (100, None)]
+
+
 def test_calls_are_matched_by_their_order_in_the_stream(tmp_path: Path) -> None:
     calls = [
         (ALL_REDUCE, [(100, 200), (150, 201)]),

@@ -13,7 +13,7 @@ from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.importing.imported import ImportedProfile, inverse_order
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup
-from aggregator.profile.intervals import union_of
+from aggregator.profile.intervals import Flattened, flatten, union_of
 
 SAME_CLOCK, START_TIMES, COLLECTIVES, NOTHING = (
     "same clock",
@@ -82,7 +82,7 @@ def message_table(data: ImportedProfile) -> Table:
 
 
 _Counts: TypeAlias = "tuple[int, int, int | None, int, int | None]"
-_DeviceTimes: TypeAlias = "tuple[float, int, int, int]"
+_DeviceTimes: TypeAlias = "tuple[float, int, int, int, int | None]"
 
 
 def write_rank_metrics(
@@ -98,20 +98,22 @@ def write_rank_metrics(
     window = rollup.window
     # Row ids begin with 1.
     low, high = (rollup.times.kernel_bounds[[window.first, window.last + 1]] + 1).tolist()
-    devices = {row[2]: _device_times(data, rollup, row[2] - 1) for row in ranks if row[2]}
+    devices = {
+        row[2]: _device_times(connection, data, rollup, row[2] - 1) for row in ranks if row[2]
+    }
     kernels = _kernel_counts(connection, low, high, [row[1] for row in ranks])
     collectives = _collectives(connection, low, high)
     mean = _mean([devices[row[2]][1] for row in ranks if row[2] in devices])
     rows = []
     for rank, process, device in ranks:
-        utilization, computing, moving, exposed = devices.get(device, (None,) * 4)
+        utilization, computing, *moving = devices.get(device, (None,) * 5)
         imbalance = (
             round(100.0 * (computing / mean - 1.0), 6) if mean and computing is not None else None
         )
         counts = collectives.get(rank, (0, 0, None, 0, None))
         rows.append(
             (
-                *(aggr, rank, utilization, computing, moving, exposed, imbalance),
+                *(aggr, rank, utilization, computing, *moving, imbalance),
                 kernels.get(process, 0),
                 *counts,
             )
@@ -123,7 +125,8 @@ def write_rank_metrics(
 
 _COLUMNS = (
     *("aggr", "rank", "gpu_utilization", "computing", "communication", "exposed_communication"),
-    *("imbalance", "kernels", "collectives", "unmatched", "waiting", "times_last", "kept_waiting"),
+    *("exposed_waiting", "imbalance", "kernels", "collectives", "unmatched", "waiting"),
+    *("times_last", "kept_waiting"),
 )
 
 
@@ -131,15 +134,45 @@ def _mean(values: list[int]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _device_times(data: RollupInput, rollup: Rollup, device: int) -> _DeviceTimes:
+def _device_times(
+    connection: sqlite3.Connection, data: RollupInput, rollup: Rollup, device: int
+) -> _DeviceTimes:
     window = rollup.window
     edges = window.iterations.edges_ns
     computing, moving = data.collectives[device]
-    inside = [
-        int(np.diff(busy.covered_before(edges))[window.inside].sum())
-        for busy in (computing, moving, union_of(computing, moving))
-    ]
-    return (rollup.device_utilization_pct[device], inside[0], inside[1], inside[2] - inside[0])
+    waiting = _waiting(connection, device + 1, *edges[[window.first, window.last + 1]].tolist())
+
+    def inside_ns(*busy: Flattened) -> int:
+        return int(np.diff(union_of(*busy).covered_before(edges))[window.inside].sum())
+
+    computing_ns = inside_ns(computing)
+    return (
+        *(rollup.device_utilization_pct[device], computing_ns, inside_ns(moving)),
+        inside_ns(computing, moving) - computing_ns,
+        None if waiting is None else inside_ns(computing, waiting) - computing_ns,
+    )
+
+
+def _waiting(
+    connection: sqlite3.Connection, device: int, low_ns: int, high_ns: int
+) -> Flattened | None:
+    """Return when collectives of a GPU waited for other ranks, or None if some waiting is unknown.
+
+    Args:
+        connection: The database.
+        device: Id of the GPU.
+        low_ns: Start of the time that matters. Unit: ns.
+        high_ns: Its end. Unit: ns.
+    """
+    query = (
+        "SELECT k.start, c.waiting FROM collectives AS c JOIN kernels AS k ON k.id = c.kernel"
+        " WHERE k.device = ? AND k.start < ? AND k.start + k.duration > ?"
+    )
+    rows = connection.execute(query, (device, high_ns, low_ns)).fetchall()
+    if not rows or any(waiting is None for _, waiting in rows):
+        return None
+    start, waiting = np.array(rows, dtype=np.int64).T
+    return flatten(start, start + waiting)
 
 
 def _kernel_counts(

@@ -27,7 +27,17 @@ RANKS = TableSpec(
         summed("communication_ns?", "Time in which kernels ran that move data between GPUs."),
         summed(
             "exposed_communication_ns?",
-            "Time in which data moved between GPUs while no kernel computed.",
+            "Time in collectives, waiting included, while no kernel computed.",
+        ),
+        summed(
+            "exposed_waiting_ns?",
+            "The part of it in which its collectives waited for other ranks.",
+            when_null=_UNMATCHED,
+        ),
+        summed(
+            "exposed_transfer_ns?",
+            "The rest of it, in which data moved between GPUs.",
+            when_null=_UNMATCHED,
         ),
         summed(
             "waiting_ns?",

@@ -16,8 +16,9 @@ from aggregator.texts import say
 
 _PARTS = (
     ("computing_ns", say("Computing")),
+    ("exposed_transfer_ns", say("Exposed transfer")),
+    ("exposed_waiting_ns", say("Exposed waiting for other ranks")),
     ("exposed_communication_ns", say("Exposed communication")),
-    ("waiting_ns", say("Waiting for other ranks")),
 )
 
 
@@ -45,17 +46,23 @@ def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 
 def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """Return the bars of the times of ``_PARTS`` per ``rank``; no bar for an unknown value."""
+    """Return the bars of the times of ``_PARTS`` per ``rank``; no bar for an unknown value.
+
+    Exposed communication is one part where its waiting is unknown.
+    """
     if not row_count(table):
         return empty_figure(theme, say("No ranks in this profile"))
     columns = {name: column(table, name) for name, *_ in _PARTS}
+    is_split = any(value is not None for value in columns["exposed_waiting_ns"])
+    del columns["exposed_communication_ns" if is_split else "exposed_waiting_ns"]
     unit = choose_unit(max((value or 0 for part in columns.values() for value in part), default=0))
     moving = COLORS["communication"]
     markers = {
         "computing_ns": {"color": GPU[theme]},
+        "exposed_transfer_ns": {"color": moving},
+        # What waits in a collective moves no data yet.
+        "exposed_waiting_ns": {"color": moving, "pattern": {"shape": "/"}},
         "exposed_communication_ns": {"color": moving},
-        # Part of the communication: what waits in a collective moves no data yet.
-        "waiting_ns": {"color": moving, "pattern": {"shape": "/"}},
     }
     traces = [
         {
@@ -68,6 +75,7 @@ def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
             "hovertemplate": say("{name}: %{{customdata:,}} ns<extra></extra>", name=name),
         }
         for key, name in _PARTS
+        if any(value is not None for value in columns.get(key, ()))
     ]
     layout = base_layout(theme) | {
         "barmode": "group",

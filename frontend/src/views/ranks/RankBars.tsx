@@ -10,22 +10,22 @@ import { Loaded, Skeleton } from "../../ui/states";
 
 const PARTS = [
   ["computing", t("Computing")],
+  ["transfer", t("Exposed transfer")],
+  ["waiting", t("Exposed waiting for other ranks")],
   ["communication", t("Communication and waiting in it, while nothing is computed")],
   ["idle", t("GPU idle")],
 ] as const;
 
 type Part = (typeof PARTS)[number][0];
 
-/** The parts of a rank. Unit: ns.
- *
- * How much of its exposed communication is waiting for other ranks is unknown: a part of the
- * waiting is hidden too.
- */
+/** The parts of a rank; communication is one part where its waiting is unknown. Unit: ns. */
 export function partsOf(rank: RanksRow, wallNs: number): Readonly<Record<Part, number>> {
   const computing = rank.computing_ns ?? 0;
   const exposed = rank.exposed_communication_ns ?? 0;
+  const waiting = rank.exposed_waiting_ns ?? 0;
+  const transfer = rank.exposed_transfer_ns ?? 0;
   const idle = Math.max(wallNs - computing - exposed, 0);
-  return { computing, communication: exposed, idle };
+  return { computing, transfer, waiting, communication: exposed - waiting - transfer, idle };
 }
 
 export function RankBars() {
@@ -41,7 +41,9 @@ export function RankBars() {
             <Bar key={rank.rank} rank={rank} wall={wall} scale={scale} />
           ))}
           <ul class="chain-legend">
-            {PARTS.map(([part, label]) => (
+            {PARTS.filter(([part]) =>
+              results.some((rank) => partsOf(rank, wall ?? 0)[part] > 0),
+            ).map(([part, label]) => (
               <li key={part}>
                 <span class={`swatch rank-${part}`} />
                 {label}
@@ -62,12 +64,13 @@ function Bar(props: { rank: RanksRow; wall: number | null; scale: Scale }) {
   const known = partsOf(rank, wall ?? 0);
   const whole = PARTS.reduce((sum, [part]) => sum + known[part], 0);
   const share = (part: Part) => (100 * known[part]) / Math.max(whole, 1);
-  const words = PARTS.map(([part, label]) => `${label} ${formatPct(share(part))} %`).join(", ");
+  const shown = PARTS.filter(([part]) => known[part] > 0);
+  const words = shown.map(([part, label]) => `${label} ${formatPct(share(part))} %`).join(", ");
   return (
     <div class="rank-bar">
       <span class="rank-bar-name">{t("Rank {rank}", { rank: rank.rank })}</span>
       <div class="chain-bar" role="img" aria-label={words}>
-        {PARTS.map(([part, label]) => (
+        {shown.map(([part, label]) => (
           <span
             key={part}
             class={`rank-${part}`}

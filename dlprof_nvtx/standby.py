@@ -23,8 +23,9 @@ CHECK_NS = 100_000_000
 """How often a process looks for a request."""
 AHEAD_NS = 500_000_000
 """Ranks begin so long after the first of them has seen a request: by then all have."""
-KEPT_STEPS = 200
-"""Steps without profiling that are kept for the next window: the last ones."""
+KEPT_STEPS, LEAST_KEPT = 200, 3
+"""Of the steps without profiling those of the last minute are kept for the next window, at most and
+at least so many: steps that have become slower are not to be compared with a mixture of both."""
 LONGEST_NS = 600_000_000_000
 LINE_VARIABLE = "DLPROF_STANDBY_LINE_S"
 """Length of a line of the notes, a minute without it: tests cannot wait for minutes."""
@@ -48,14 +49,14 @@ class Minutes:
 
     def __init__(self) -> None:
         self._begin_ns = 0
-        self._line_ns = int(float(os.environ.get(LINE_VARIABLE, MINUTE_S)) * 1e9)
+        self.line_ns = int(float(os.environ.get(LINE_VARIABLE, MINUTE_S)) * 1e9)
         self._loop = ""
         self._gaps: list[int] = []
         self._steps = 0
 
     def add(self, folder: Path, loop: str, gap_ns: int, now_ns: int) -> None:
         """Add a step, and write the line if the minute is over."""
-        if self._gaps and (now_ns - self._begin_ns >= self._line_ns or loop != self._loop):
+        if self._gaps and (now_ns - self._begin_ns >= self.line_ns or loop != self._loop):
             self._write(folder)
         if not self._gaps:
             self._begin_ns, self._loop, self._steps = now_ns - gap_ns, loop, 0

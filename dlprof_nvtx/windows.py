@@ -19,7 +19,7 @@ from typing import Any
 
 from dlprof_nvtx import agreement, collector
 from dlprof_nvtx.guard import ById, report
-from dlprof_nvtx.standby import KEPT_STEPS, STANDBY
+from dlprof_nvtx.standby import KEPT_STEPS, LEAST_KEPT, STANDBY
 
 STEPS_VARIABLE = "DLPROF_PROFILE_STEPS"
 """Steps of a window, or ``all``; not set: the default."""
@@ -359,7 +359,10 @@ class Windows:
             STANDBY.minutes.add(STANDBY.folder, loop.name, gap_ns, now_ns)
         has_ranks = agreement.has_ranks()
         if STANDBY.is_due(loop.index, loop.number, gap_ns, now_ns, has_ranks=has_ranks):
-            del loop.bare[:-KEPT_STEPS], loop.bare_phases[:-KEPT_STEPS]
+            last_ns = now_ns - STANDBY.minutes.line_ns
+            recent = sum(end_ns - length_ns >= last_ns for length_ns, end_ns in loop.bare)
+            kept = min(max(recent, LEAST_KEPT), KEPT_STEPS)
+            del loop.bare[:-kept], loop.bare_phases[:-kept]
             loop.bare_before = len(loop.bare)
             self.attach(loop)
             if not self.is_attached:

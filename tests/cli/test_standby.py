@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -62,6 +63,7 @@ class Job:
         *options: str,
         script: str = TRAINING,
         launcher: Sequence[str] = (),
+        main: str = MAIN,
     ) -> None:
         self.bench, self.folder = bench, bench.folder
         self.temporary = self.folder / "tmp"
@@ -71,7 +73,7 @@ class Job:
         standby = () if "DLPROF_STANDBY" in bench.environment else ("--standby",)
         words = [*standby, *options, sys.executable, *launcher, "train.py"]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, *words],
+            [sys.executable, "-c", main, *words],
             cwd=self.folder,
             env=bench.environment,
             stdout=subprocess.PIPE,
@@ -101,10 +103,14 @@ class Job:
         records = "*.records-*/*.records"
         wait_for(lambda: any(path.stat().st_size for path in self.folder.glob(records)))
         # The file begins with the window, before a step of it has run.
+        self.wait_for_steps(3)
+        return found
+
+    def wait_for_steps(self, count: int) -> None:
+        """Wait until so many further steps have ended."""
         steps = self.folder / "steps"
         size = steps.stat().st_size
-        wait_for(lambda: steps.stat().st_size >= size + 3)
-        return found
+        wait_for(lambda: steps.stat().st_size >= size + count)
 
     def end(self) -> tuple[int, str]:
         (self.folder / "pause").unlink(missing_ok=True)
@@ -420,42 +426,57 @@ fake.fake_init()
 class Samples(torch.utils.data.IterableDataset):
     def __iter__(self):
         while True:
-            time.sleep(0.03 if os.path.exists("slow-loader") else 0.001)
+            time.sleep(0.15 if os.path.exists("slow-loader") else 0.01)
             yield torch.zeros(2, 4)
 
 for batch in torch.utils.data.DataLoader(Samples(), batch_size=None):
-    time.sleep(0.03 if os.path.exists("slow-sleep") else 0.002)
+    time.sleep(0.15 if os.path.exists("slow-sleep") else 0.02)
     model(batch).sum().backward()
     fake.fake_launch(b"kernel", 0)
     fake.fake_launch(b"second", 0)
     optimizer.step()
+    with open("steps", "a") as file:
+        file.write(".")
     if os.path.exists("stop"):
         break
 """
 
 
-@pytest.mark.parametrize(
-    ("how", "cause"), [("sleep", "Python between ops"), ("loader", "data loader")]
-)
-def test_slower_steps_are_noticed_and_two_windows_name_the_cause(
-    bench: Bench, how: str, cause: str
-) -> None:
+def test_slower_steps_are_noticed_and_two_windows_name_the_cause(bench: Bench) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
+    # Sleeps are most of a step: other programs on the machine make no step much longer.
     bench.environment["DLPROF_STANDBY_LINE_S"] = "0.5"
-    job = Job(bench, "--when=step>3x", "--output_path=out", script=SLOWING)
-    windows = job.folder / "out"
-    wait_for(lambda: list(windows.glob("window-*.sqlite")))
-    (job.folder / f"slow-{how}").touch()
-    wait_for(lambda: len(list(windows.glob("window-*.sqlite"))) == 2)
+    looking = f"from profiler_cli.standby import job; job._LOOK_S = 0.1; {MAIN}"
+    options = ("--when=step>2.5x", "--profile_steps=16", "--output_path=out")
+    job = Job(bench, *options, script=SLOWING, main=looking)
+
+    def windows() -> list[Path]:
+        """Return the databases; beside the newest lies its export while it is imported."""
+        found = (job.folder / "out").glob("window-*.sqlite")
+        return sorted(path for path in found if ".export" not in path.name)
+
+    wait_for(windows)
+    (job.folder / "slow-sleep").touch()
+    wait_for(lambda: len(windows()) == 2)
+    (job.folder / "slow-loader").touch()
+    (job.folder / "slow-sleep").unlink()
+    job.wait_for_steps(6)
+    done = job.record("--steps=16", "--output_path=loader")
+    assert done.returncode == 0, done.stderr
     code, output = job.end()
     assert code == 0, output
     assert "to compare with" in output
-    assert "more than 3 times as long" in output
-    first, second = sorted(windows.glob("window-*.sqlite"))
-    compared = bench.start("compare", str(first), str(second))
-    verdict, *rest = compared.stdout.splitlines()
-    assert "slower" in verdict
-    # The first one that is named has changed most.
-    assert f"changes: {cause} +" in verdict or f"changed: {cause} +" in verdict
-    # The windows are of one job: nothing of its set-up differs.
-    assert not any("What else differs" in line for line in rest), compared.stdout
+    assert "more than 2.5 times as long" in output
+    first, second = windows()
+    (third,) = (job.folder / "loader").iterdir()
+    for window, cause in ((second, "Python between ops"), (third, "data loader")):
+        compared = bench.start("compare", str(first), str(window)).stdout
+        verdict = compared.splitlines()[0]
+        assert "slower" in verdict
+        # Steps from before the change are not in the medians.
+        base_ms, new_ms = map(float, re.findall(r"(?:profiling:|->) ([\d.]+)", verdict)[:2])
+        assert new_ms > 2.5 * base_ms, verdict
+        # The first one that is named has changed most.
+        assert f"changes: {cause} +" in verdict or f"changed: {cause} +" in verdict
+        # Windows that a job asked for have the same set-up.
+        assert ("What else differs" in compared) == (window == third), compared

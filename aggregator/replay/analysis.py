@@ -85,17 +85,17 @@ class ReplayedProfile:
         self.measured = Durations.measured(self.graph)
         self.times: Times = replay(self.graph, self.schedule, self.measured)
 
-    @property
+    @cached_property
     def measured_ns(self) -> Int64:
         """Measured length of each step. Unit: ns."""
         return self.steps.lengths_ns(self.graph.work_start_ns)
 
-    @property
+    @cached_property
     def replayed_ns(self) -> Int64:
         """Replayed length of each step. Unit: ns."""
         return self.steps.lengths_ns(self.times.work_start_ns)
 
-    @property
+    @cached_property
     def errors_pct(self) -> Float64:
         """Difference of replayed and measured length of each step. Unit: percent."""
         measured = self.measured_ns
@@ -125,7 +125,7 @@ class ReplayedProfile:
         """Share of the critical path that is idle time without an explanation. Unit: percent."""
         return 100 * self.path_ns.get(("unexplained", ""), 0) / max(self.span_ns, 1)
 
-    @property
+    @cached_property
     def notes(self) -> tuple[str, ...]:
         """What lowers the confidence."""
         notes = list(self.graph.notes)
@@ -149,7 +149,7 @@ class ReplayedProfile:
             notes.append(say("Some dependencies contradict each other; they are left out."))
         return tuple(notes)
 
-    @property
+    @cached_property
     def confidence(self) -> str:
         """``high``, ``medium`` (a note) or ``low`` (several, or the replay does not fit)."""
         is_cut = self.steps.is_whole and len(self.graph.data.iteration) > 1
@@ -379,21 +379,29 @@ def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None
     What passes before that op begins is not the op's: it is what the program does before it.
     """
     graph, calls = found.graph, found.graph.data.calls
-    position = np.flatnonzero(found.path.steps)
-    since_ns = found.times.cpu_ns[position] - found.path.from_ns
-    step = np.minimum(graph.cpu_step_ns[position], since_ns)
-    row = graph.call_row[position // 2]
-    is_call = position % 2 == 1
+    row, step = _cpu_on_path(found, 1)
     names = (*graph.data.call_names, "")
-    taken = np.bincount(calls.name[row[is_call]], step[is_call], minlength=len(names))
+    taken = np.bincount(calls.name[graph.call_row[row]], step, minlength=len(names))
     for code in np.flatnonzero(taken).tolist():
         _add(totals, "call", names[code], round(taken[code]))
-    loading = np.minimum(graph.loading_ns[position], step)
-    _add(totals, "loader", "", int(loading[~is_call].sum()))
-    between, own = row[~is_call], (step - loading)[~is_call]
+    row, step = _cpu_on_path(found, 0)
+    loading = np.minimum(graph.loading_ns[0::2][row], step)
+    _add(totals, "loader", "", int(loading.sum()))
+    own, between = step - loading, graph.call_row[row]
     inside = np.minimum(own, op_time_ns(graph.data, between))
-    _add_by_op(found, totals, "cpu", calls.op[between], inside)
-    _add_by_op(found, totals, BEFORE, calls.op[between], own - inside)
+    op = calls.op[between]
+    _add_by_op(found, totals, "cpu", op, inside)
+    _add_by_op(found, totals, BEFORE, op, own - inside)
+
+
+def _cpu_on_path(found: ReplayedProfile, side: int) -> tuple[Int64, Int64]:
+    """Return calls on the path and the time up to their start (side 0) or from there to their end.
+
+    Both kinds of positions alternate, and together they would be twice as much in memory.
+    """
+    row = np.flatnonzero(found.path.steps[side::2])
+    since_ns = found.times.cpu_ns[side::2][row] - found.path.from_ns
+    return row, np.minimum(found.graph.cpu_step_ns[side::2][row], since_ns)
 
 
 def _add_lags(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from aggregator.events.model import OpCalls
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Int64, distinct, ordered
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.replay.graph import Graph
 from aggregator.replay.inputs import ReplayInput
@@ -115,20 +115,23 @@ def op_time_ns(data: ReplayInput, rows: Int64) -> Int64:
     """
     calls, ops = data.calls, data.op_calls
     result = np.zeros(len(rows), dtype=np.int64)
-    order = np.lexsort([ops.start_ns, ops.thread])
+    order = ordered(ops.thread, ops.start_ns)
     thread, start, end, op = (
         column[order] for column in (ops.thread, ops.start_ns, ops.end_ns, ops.op)
     )
     holds_others = np.zeros(len(start), dtype=bool)
     holds_others[:-1] = (thread[1:] == thread[:-1]) & (start[1:] < end[:-1])
-    for number in np.unique(calls.thread[rows]).tolist():
-        own = np.flatnonzero(calls.thread[rows] == number)
+    of_thread = calls.thread[rows]
+    for number in distinct(of_thread).tolist():
+        own = np.flatnonzero(of_thread == number)
         low, high = np.searchsorted(thread, [number, number + 1])
-        called = calls.start_ns[rows[own]]
-        last = low + np.searchsorted(start[low:high], called, side="right") - 1
-        for back in range(_NESTED - 1, -1, -1):
-            row = np.maximum(last - back, 0)
-            fits = (last - back >= low) & (op[row] == calls.op[rows[own]]) & (end[row] >= called)
-            fits &= ~holds_others[row]
-            result[own[fits]] = (called - start[row])[fits]
+        called, op_called = calls.start_ns[rows[own]], calls.op[rows[own]]
+        row = low + np.searchsorted(start[low:high], called, side="right") - 1
+        left = row >= low
+        for _ in range(_NESTED):
+            own, called, op_called, row = (part[left] for part in (own, called, op_called, row))
+            fits = (op[row] == op_called) & (end[row] >= called) & ~holds_others[row]
+            result[own[fits]] = called[fits] - start[row[fits]]
+            row -= 1
+            left = ~fits & (row >= low)
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class Times:
     work_end_ns: Int64  # End of each row of the work.
     duration_ns: Int64  # Durations of the rows that were replayed.
 
-    @property
+    @cached_property
     def work_start_ns(self) -> Int64:
         """Start of each row of the work. Unit: ns."""
         return self.work_end_ns - self.duration_ns

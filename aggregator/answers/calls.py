@@ -11,11 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from aggregator.errors import KernelNotFoundError, OpNotFoundError
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.system.replies import Unknown, doc
 from aggregator.system.sqlite_uri import as_text
-from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.aggregation_data import AggregationData, remembered
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.iterations import ITERATIONS
 from aggregator.tables.declared.kernels import KERNELS
@@ -119,34 +119,15 @@ class KernelLaunches(Struct, kw_only=True):
     unknown: Unknown = {}
 
 
-_op_calls_read: QueryCache[OpCalls] = QueryCache(256)
-_launches_read: QueryCache[KernelLaunches] = QueryCache(256)
-
-
+@remembered(QueryCache(256))
 def read_op_calls(data: AggregationData) -> OpCalls:
     """Times by iteration, histograms of the times of a call, and the shapes of the inputs.
 
     Raises:
         OpNotFoundError: The aggregation has no such op.
     """
-    reader = _op_calls if data.database.has("view_op_instances") else _op_calls_of_dlprof
-    return _op_calls_read.get(data.database.state, "calls", data.params, lambda: reader(data))
-
-
-def read_kernel_launches(data: AggregationData, *, kernel: str) -> KernelLaunches:
-    """Its sums, times by iteration, a histogram of its durations, and the launch sizes.
-
-    Args:
-        data: The aggregation.
-        kernel: The full name, or a short name, which then stands for all kernels that share it.
-
-    Raises:
-        KernelNotFoundError: The aggregation has no such kernel.
-    """
-    params = {**data.params, "kernel": kernel}
-    return _launches_read.get(
-        data.database.state, "launches", params, lambda: _kernel_launches(data, kernel)
-    )
+    has_calls = data.database.has("view_op_instances")
+    return _op_calls(data) if has_calls else _op_calls_of_dlprof(data)
 
 
 def require_op(data: AggregationData) -> None:
@@ -236,14 +217,24 @@ def kernel_rows(data: AggregationData, name: str) -> tuple[list[dict[str, Any]],
     )
 
 
-def _kernel_launches(data: AggregationData, name: str) -> KernelLaunches:
-    rows, column = kernel_rows(data, name)
+@remembered(QueryCache(256))
+def read_kernel_launches(data: AggregationData, *, kernel: str) -> KernelLaunches:
+    """Its sums, times by iteration, a histogram of its durations, and the launch sizes.
+
+    Args:
+        data: The aggregation.
+        kernel: The full name, or a short name, which then stands for all kernels that share it.
+
+    Raises:
+        KernelNotFoundError: The aggregation has no such kernel.
+    """
+    rows, column = kernel_rows(data, kernel)
     calls, time = (sum(row[key] or 0 for row in rows) for key in ("num_calls", "gpu_time_ns"))
     shares = [row["share_pct"] for row in rows if row["share_pct"] is not None]
     names = {(row["kernel_long_name"], row["readable_name"]) for row in rows}
     reply = KernelLaunches(
         kernel_name=rows[0]["kernel_name"],
-        kernel_long_name=name if column == "kernel_long_name" else None,
+        kernel_long_name=kernel if column == "kernel_long_name" else None,
         readable_name=rows[0]["readable_name"] if len(names) == 1 else None,
         long_names=sorted(long for long, _ in names if long is not None),
         uses_tc=_common(row["uses_tc"] for row in rows),
@@ -255,7 +246,7 @@ def _kernel_launches(data: AggregationData, name: str) -> KernelLaunches:
         gpu_time_max_ns=max(row["gpu_time_max_ns"] for row in rows),
         share_pct=sum(shares) if shares else None,
     )
-    return _with_launches(reply, data, name, column)
+    return _with_launches(reply, data, kernel, column)
 
 
 def _with_launches(
@@ -314,6 +305,10 @@ class _Iterations:
         self.index, self._start_ns = index, start_ns
         self.low_ns = int(start_ns[0]) if len(start_ns) else 0
         self.high_ns = int(stop_ns[-1]) if len(stop_ns) else 0
+
+    def hold(self, time_ns: Int64) -> Bool:
+        """Whether each time lies in them."""
+        return (time_ns >= self.low_ns) & (time_ns < self.high_ns)
 
     def places(self, time_ns: Int64) -> Int64:
         """Row of the iteration that contains each time."""

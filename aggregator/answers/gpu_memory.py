@@ -29,7 +29,7 @@ from aggregator.metrics.memory.overview import (
 )
 from aggregator.profile.arrays import Int64
 from aggregator.system.replies import Unknown, doc
-from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.aggregation_data import AggregationData, remembered
 from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.counts import QueryCache
 from aggregator.texts import say
@@ -247,24 +247,16 @@ def _iteration(data: AggregationData, time_ns: int | None) -> int | None:
     return int(numbers[place]) if place >= 0 and time_ns < high_ns[place] else None
 
 
+@remembered(QueryCache(16), "aggr_id")
 def _iterations(data: AggregationData) -> tuple[Int64, Int64, Int64]:
-    rows = _spans.get(
-        data.database.state,
-        "iterations",
-        {"aggr_id": data.params["aggr_id"]},
-        lambda: np.array(
-            data.database.rows(
-                "SELECT start_time, stop_time, iter_value FROM view_iterations_all"
-                " WHERE aggr_id = :aggr_id ORDER BY start_time",
-                data.params,
-            ),
-            dtype=np.int64,
-        ).reshape(-1, 3),
+    sql = (
+        "SELECT start_time, stop_time, iter_value FROM view_iterations_all"
+        " WHERE aggr_id = :aggr_id ORDER BY start_time"
     )
-    return rows[:, 0], rows[:, 1], rows[:, 2]
-
-
-_spans: QueryCache[Int64] = QueryCache(1_000_000, lambda rows: rows.size + 1)
+    low_ns, high_ns, numbers = (
+        np.array(data.database.rows(sql, data.params), dtype=np.int64).reshape(-1, 3).T
+    )
+    return low_ns, high_ns, numbers
 
 
 def _recordings(database: ProfileDatabase) -> Sequence[Shown]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
-from typing import Annotated, Final, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Final
 
 import numpy as np
 from msgspec import Struct
@@ -19,7 +19,7 @@ from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.rank_report import ErrorPct, Stragglers, rank_prediction
 from aggregator.replay.scale import StepScale, read_scale
 from aggregator.system.replies import doc
-from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.aggregation_data import AggregationData, remembered
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.ranks import RANKS
 from aggregator.tables.limits import found_limits
@@ -170,11 +170,6 @@ class WhatIfChanges(Struct):
     changes: list[WhatIfChange]
 
 
-Kept = TypeVar("Kept", bound=list[PathShare] | list[OpSensitivity])
-_kept: QueryCache[list[PathShare] | list[OpSensitivity]] = QueryCache(64)
-_scales: QueryCache[StepScale] = QueryCache(64)
-
-
 def read_can_replay(
     data: AggregationData,
     *,
@@ -205,27 +200,12 @@ def read_critical_path(
         ReplayError: The profile cannot be replayed.
         InvalidValueError: The iteration is no steady one.
     """
-    profile, is_corrected = replayed_profile(data, corrected=corrected)
-    scale = _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected)
-    ops = profile.graph.data.ops
-    names = dict(zip(ops.op_ids, ops.names, strict=True))
-    directions = dict(zip(ops.op_ids, ops.directions, strict=True))
-    shares = _keep(
-        data,
-        f"shares{is_corrected}{corrected}",
-        lambda: [
-            PathShare(
-                **vars(share),
-                op_name=names.get(share.owner),
-                direction=directions.get(share.owner, ""),
-            )
-            for share in scale.shares(profile.critical_path_shares())
-        ],
-    )
+    profile, _ = replayed_profile(data, corrected=corrected)
+    names = _names_of_ops(profile)
     chain = step_chain(profile, _row(profile, iteration_index))
     return CriticalPath(
-        **asdict(_fit(data, profile, scale)),
-        critical_path=shares,
+        **asdict(_fit(data, profile, _scale(data, corrected=corrected))),
+        critical_path=_shares(data, corrected=corrected),
         iteration_index=int(profile.steps.number[chain.step]),
         step_ns=int(profile.replayed_ns[chain.step]),
         num_items=len(chain.duration_ns),
@@ -239,35 +219,9 @@ def read_op_sensitivity(data: AggregationData, *, corrected: Corrected = True) -
     Raises:
         ReplayError: The profile cannot be replayed.
     """
-    profile, is_corrected = replayed_profile(data, corrected=corrected)
-
-    def read() -> list[OpSensitivity]:
-        ops = profile.graph.data.ops
-        names = dict(zip(ops.op_ids, zip(ops.names, ops.types, strict=True), strict=True))
-        path = max(profile.span_ns / len(profile.steps.number), 1.0)
-        return [
-            OpSensitivity(
-                op_id=found.op,
-                op_name=names[found.op][0],
-                op_type=names[found.op][1],
-                direction=found.direction,
-                own_ns=found.own_ns,
-                path_ns=found.path_ns,
-                path_pct=round(100 * found.path_ns / path, 4),
-                slack_ns=found.slack_ns,
-                step_ns_per_own_ns=found.step_ns_per_own_ns,
-            )
-            for found in profile.sensitivities
-        ]
-
-    fit = asdict(
-        _fit(
-            data,
-            profile,
-            _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected),
-        )
-    )
-    return OpSensitivities(**fit, ops=_keep(data, f"sensitivity{is_corrected}", read))
+    profile, _ = replayed_profile(data, corrected=corrected)
+    fit = asdict(_fit(data, profile, _scale(data, corrected=corrected)))
+    return OpSensitivities(**fit, ops=_sensitivities(data, corrected=corrected))
 
 
 def read_what_if(
@@ -285,8 +239,8 @@ def read_what_if(
     made = parse_changes(changes)
     rank = changes.get("rank_as_median", "")
     # Ranks are compared as they were measured.
-    profile, is_corrected = replayed_profile(data, corrected=corrected and not rank)
-    scale = _scale(data, profile, is_corrected=is_corrected, as_profiled=not corrected)
+    profile, _ = replayed_profile(data, corrected=corrected and not rank)
+    scale = _scale(data, corrected=corrected, of_ranks=bool(rank))
     fit = asdict(_fit(data, profile, scale))
     if not made and not rank:
         return WhatIf(**fit)
@@ -363,26 +317,58 @@ def read_stragglers(data: AggregationData) -> Stragglers:
     return rank_report(data).answer()
 
 
-def _keep(data: AggregationData, name: str, read: Callable[[], Kept]) -> Kept:
-    params = {"aggr": data.params["aggr_id"]}
-    return _kept.get(data.database.state, name, params, read)  # type: ignore[return-value]
+@remembered(QueryCache(64), "aggr_id")
+def _shares(data: AggregationData, *, corrected: bool) -> list[PathShare]:
+    profile, _ = replayed_profile(data, corrected=corrected)
+    ops, names = profile.graph.data.ops, _names_of_ops(profile)
+    directions = dict(zip(ops.op_ids, ops.directions, strict=True))
+    return [
+        PathShare(
+            **vars(share),
+            op_name=names.get(share.owner),
+            direction=directions.get(share.owner, ""),
+        )
+        for share in _scale(data, corrected=corrected).shares(profile.critical_path_shares())
+    ]
 
 
-def _scale(
-    data: AggregationData, profile: ReplayedProfile, *, is_corrected: bool, as_profiled: bool
-) -> StepScale:
-    aggr = int(data.params["aggr_id"])
+@remembered(QueryCache(64), "aggr_id")
+def _sensitivities(data: AggregationData, *, corrected: bool) -> list[OpSensitivity]:
+    profile, _ = replayed_profile(data, corrected=corrected)
+    ops = profile.graph.data.ops
+    names = dict(zip(ops.op_ids, zip(ops.names, ops.types, strict=True), strict=True))
+    path = max(profile.span_ns / len(profile.steps.number), 1.0)
+    return [
+        OpSensitivity(
+            op_id=found.op,
+            op_name=names[found.op][0],
+            op_type=names[found.op][1],
+            direction=found.direction,
+            own_ns=found.own_ns,
+            path_ns=found.path_ns,
+            path_pct=round(100 * found.path_ns / path, 4),
+            slack_ns=found.slack_ns,
+            step_ns_per_own_ns=found.step_ns_per_own_ns,
+        )
+        for found in profile.sensitivities
+    ]
+
+
+@remembered(QueryCache(64), "aggr_id")
+def _scale(data: AggregationData, *, corrected: bool, of_ranks: bool = False) -> StepScale:
+    profile, is_corrected = replayed_profile(data, corrected=corrected and not of_ranks)
+    aggr, as_profiled = int(data.params["aggr_id"]), not corrected
 
     def read(connection: sqlite3.Connection) -> StepScale:
         store = stored_events(connection)
         return read_scale(store, aggr, profile, is_corrected=is_corrected, as_profiled=as_profiled)
 
-    return _scales.get(
-        data.database.state,
-        f"scale{is_corrected}{as_profiled}",
-        {"aggr": aggr},
-        lambda: data.database.read_with(read),
-    )
+    return data.database.read_with(read)
+
+
+def _names_of_ops(profile: ReplayedProfile) -> dict[str, str]:
+    ops = profile.graph.data.ops
+    return dict(zip(ops.op_ids, ops.names, strict=True))
 
 
 def _fit(data: AggregationData, profile: ReplayedProfile, scale: StepScale) -> Replay:

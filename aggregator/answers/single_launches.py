@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from aggregator.events.store import EventStore
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.system.replies import doc
-from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.aggregation_data import AggregationData, remembered
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.timeline.counters import Counter, read_counters
 from aggregator.texts import say
@@ -83,10 +84,7 @@ class SampledQuantities(Struct, kw_only=True):
     reason: Annotated[str, doc("Why there are none; empty: there are some.")]
 
 
-_commands: QueryCache[NcuCommands] = QueryCache(256)
-_quantities: QueryCache[SampledQuantities] = QueryCache(256)
-
-
+@remembered(QueryCache(256))
 def read_op_ncu(data: AggregationData) -> NcuCommands:
     """Return commands of Nsight Compute that profile a typical launch of each kernel of an op.
 
@@ -95,14 +93,10 @@ def read_op_ncu(data: AggregationData) -> NcuCommands:
     """
     require_op(data)
 
-    def choose(store: EventStore, work: Work) -> Bool:
-        return _of_op(data, store, work)
-
-    return _commands.get(
-        data.database.state, "op_ncu", data.params, lambda: _read_commands(data, choose)
-    )
+    return _read_commands(data, partial(_of_op, data))
 
 
+@remembered(QueryCache(256))
 def read_kernel_ncu(data: AggregationData, *, kernel: str) -> NcuCommands:
     """Return the command of Nsight Compute that profiles a typical launch of a kernel.
 
@@ -121,10 +115,7 @@ def read_kernel_ncu(data: AggregationData, *, kernel: str) -> NcuCommands:
         found: Bool = np.array(wanted, dtype=bool)[work.name]
         return found
 
-    params = {**data.params, "kernel": kernel}
-    return _commands.get(
-        data.database.state, "kernel_ncu", params, lambda: _read_commands(data, choose)
-    )
+    return _read_commands(data, choose)
 
 
 def _of_op(data: AggregationData, store: EventStore, work: Work) -> Bool:
@@ -148,9 +139,7 @@ def _read_commands(
     def read(connection: sqlite3.Connection) -> list[NcuCommand]:
         store = stored_events(connection)
         kernels = store.kernels()
-        inside = (kernels.api_start_ns >= iterations.low_ns) & (
-            kernels.api_start_ns < iterations.high_ns
-        )
+        inside = iterations.hold(kernels.api_start_ns)
         return _chosen(store, kernels, np.flatnonzero(inside & choose(store, kernels)))
 
     is_later = data.database.read_with(_begins_later)
@@ -207,6 +196,7 @@ def _command(kernel: str, skip: int) -> str:
 # --- samples --------------------------------------------------------------------------------------
 
 
+@remembered(QueryCache(256))
 def read_op_samples(data: AggregationData) -> SampledQuantities:
     """Return what was sampled of the GPUs while the kernels of an op ran.
 
@@ -214,10 +204,6 @@ def read_op_samples(data: AggregationData) -> SampledQuantities:
         OpNotFoundError: The aggregation has no such op.
     """
     require_op(data)
-    return _quantities.get(data.database.state, "samples", data.params, lambda: _samples(data))
-
-
-def _samples(data: AggregationData) -> SampledQuantities:
     if not data.database.has("view_op_instances"):
         return SampledQuantities(quantities=[], reason=_NO_SAMPLES)
     iterations = aggregated_iterations(data)
@@ -228,9 +214,7 @@ def _samples(data: AggregationData) -> SampledQuantities:
             return []
         store = stored_events(connection)
         kernels = store.kernels()
-        inside = (kernels.api_start_ns >= iterations.low_ns) & (
-            kernels.api_start_ns < iterations.high_ns
-        )
+        inside = iterations.hold(kernels.api_start_ns)
         rows = np.flatnonzero(inside & _of_op(data, store, kernels))
         numbers = np.array([row[0] for row in store.values("devices", "device_id")])
         device = numbers[kernels.device[rows]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from aggregator.errors import DatabaseError
 from aggregator.system.sqlite_uri import as_text
@@ -35,6 +37,8 @@ from aggregator.tables.sql import (
 )
 from aggregator.texts import say
 
+Asked = ParamSpec("Asked")
+Found = TypeVar("Found")
 _read_values: QueryCache[Mapping[str, Any]] = QueryCache(16)
 _NO_ROW = say("Nothing was aggregated for this domain.")
 
@@ -164,6 +168,39 @@ class AggregationData:
             return text if text is None else self.database.texts.get(text, text)
         number = as_number(value, integer=field.type == "integer")
         return round(100.0 - number, 6) if field.is_rest and number is not None else number
+
+
+def remembered(
+    cache: QueryCache[Found], *parameters: str
+) -> Callable[
+    [Callable[Concatenate[AggregationData, Asked], Found]],
+    Callable[Concatenate[AggregationData, Asked], Found],
+]:
+    """Keep what a function reads of an aggregation, as long as the file stays as it is.
+
+    Args:
+        cache: Where.
+        parameters: Those of the aggregation that the result depends on; none named: all.
+    """
+
+    def decorate(
+        read: Callable[Concatenate[AggregationData, Asked], Found],
+    ) -> Callable[Concatenate[AggregationData, Asked], Found]:
+        takes = signature(read)
+
+        @wraps(read)
+        def known(data: AggregationData, *args: Asked.args, **options: Asked.kwargs) -> Found:
+            bound = takes.bind(data, *args, **options)
+            bound.apply_defaults()
+            asked = {name: data.params[name] for name in parameters or data.params}
+            asked |= list(bound.arguments.items())[1:]
+            return cache.get(
+                data.database.state, read.__name__, asked, lambda: read(data, *args, **options)
+            )
+
+        return known
+
+    return decorate
 
 
 def list_reply(query: ListQuery, count: int, results: list[Record]) -> Record:

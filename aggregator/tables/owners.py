@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections import OrderedDict
-from collections.abc import Hashable
 from functools import cache
-from threading import Lock
 from typing import Final
 
 from aggregator.dldb.own_schema import schema_sql, views_sql
@@ -20,11 +17,10 @@ from aggregator.dldb.ownership import find_ownership, ownership_tables, read_spa
 from aggregator.dldb.reader import is_aggregable
 from aggregator.dldb.writer import Table
 from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.counts import QueryCache
 
 VIEWS: Final = ("view_owners", "view_owner_sums")
-_MOST_KEPT: Final = 16
-_KEPT: OrderedDict[Hashable, Table] = OrderedDict()
-_LOCK: Final = Lock()
+_kept: QueryCache[Table] = QueryCache(16)
 
 
 def provide_owners(database: ProfileDatabase, aggr: int) -> None:
@@ -44,23 +40,12 @@ def provide_owners(database: ProfileDatabase, aggr: int) -> None:
 
 def _owners(database: ProfileDatabase, aggr: int) -> Table:
     """Return the rows of ``owners``; kept while the file stays as it is."""
-    key = None if database.state is None else (database.state, aggr)
-    with _LOCK:
-        if key in _KEPT:
-            _KEPT.move_to_end(key)
-            return _KEPT[key]
 
     def read(connection: sqlite3.Connection) -> Table:
         found, _ = find_ownership(connection, aggr, read_span(connection, aggr))
         return ownership_tables(aggr, found)[0]
 
-    found = database.read_with(read)
-    if key is not None:
-        with _LOCK:
-            _KEPT[key] = found
-            while len(_KEPT) > _MOST_KEPT:
-                _KEPT.popitem(last=False)
-    return found
+    return _kept.get(database.state, "owners", {"aggr": aggr}, lambda: database.read_with(read))
 
 
 @cache

@@ -11,7 +11,7 @@ from aggregator.errors import ReplayError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.rank_report import RankReport, read_slow_ranks
 from aggregator.replay.reader import read_replayed
-from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.aggregation_data import AggregationData, remembered
 from aggregator.tables.counts import QueryCache
 from aggregator.texts import Text, say
 
@@ -22,6 +22,7 @@ _ranks: QueryCache[RankReport] = QueryCache(16)
 _NO_EVENTS: Final[Text] = say("The database has no single calls and kernels to replay.")
 
 
+@remembered(_profiles, "aggr_id")
 def replayed_profile(
     data: AggregationData, *, corrected: bool = False
 ) -> tuple[ReplayedProfile, bool]:
@@ -43,14 +44,10 @@ def replayed_profile(
         found = read_corrected(connection, store, aggr, profile) if corrected else None
         return (profile, False) if found is None else (found, True)
 
-    return _profiles.get(
-        data.database.state,
-        f"profile{corrected}",
-        {"aggr": aggr},
-        lambda: data.database.read_with(read),
-    )
+    return data.database.read_with(read)
 
 
+@remembered(_ranks, "aggr_id")
 def rank_report(data: AggregationData) -> RankReport:
     """Compare the ranks.
 
@@ -59,14 +56,7 @@ def rank_report(data: AggregationData) -> RankReport:
     """
     _require_events(data)
     aggr = int(data.params["aggr_id"])
-    return _ranks.get(
-        data.database.state,
-        "ranks",
-        {"aggr": aggr},
-        lambda: data.database.read_with(
-            lambda connection: read_slow_ranks(stored_events(connection), aggr)
-        ),
-    )
+    return data.database.read_with(lambda opened: read_slow_ranks(stored_events(opened), aggr))
 
 
 def _require_events(data: AggregationData) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
 from aggregator.compare import result
-from aggregator.compare.exact import UNIT_NS, decimal, rounded, rounded_pairs
+from aggregator.compare.exact import UNIT_NS, decimal, rounded_pairs
 from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES
 from aggregator.system.replies import doc
 
@@ -185,7 +184,7 @@ def to_document(comparison: result.Comparison) -> dict[str, Any]:
 
 def describe_fully(comparison: result.Comparison) -> Comparison:
     """The whole comparison; the differences of rows, classes and causes each add up exactly."""
-    rows, times = comparison.rows, _row_times(comparison)
+    rows, times = comparison.rows, _times(comparison.rows)
     base, new = [sum(column) for column in zip(*times, strict=True)] if times else [0, 0]
     return Comparison(
         base=_side(comparison.base, base),
@@ -222,7 +221,7 @@ def numbered_rows(comparison: result.Comparison) -> list[NumberedCompareRow]:
             shown_base_us=shown[number][0],
             shown_new_us=shown[number][1],
         )
-        for number, row in enumerate(map(_row, comparison.rows, _row_times(comparison)))
+        for number, row in enumerate(map(_row, comparison.rows, _times(comparison.rows)))
     ]
 
 
@@ -268,14 +267,8 @@ def _verdict(parts: Sequence[CompareRow]) -> str:
     return next(fitting, parts[0]).verdict
 
 
-def _times(base: Sequence[Fraction], new: Sequence[Fraction]) -> Times:
-    """Both columns in units that add up to the rounded sums."""
-    return list(zip(rounded(base, UNIT_NS), rounded(new, UNIT_NS), strict=True))
-
-
-def _row_times(comparison: result.Comparison) -> Times:
-    rows = comparison.rows
-    return _times([row.base_ns for row in rows], [row.new_ns for row in rows])
+def _times(rows: Sequence[result.Row | result.Change]) -> Times:
+    return rounded_pairs([(row.base_ns, row.new_ns) for row in rows], UNIT_NS)
 
 
 def _values(pair: tuple[int, int]) -> dict[str, Any]:
@@ -303,11 +296,8 @@ def _classes(
 
 
 def _causes(causes: Sequence[result.Change]) -> list[CompareCause]:
-    times = _times([row.base_ns for row in causes], [row.new_ns for row in causes])
-    return [
-        CompareCause(cause=row.name, **_values(pair))
-        for row, pair in zip(causes, times, strict=True)
-    ]
+    pairs = zip(causes, _times(causes), strict=True)
+    return [CompareCause(cause=row.name, **_values(pair)) for row, pair in pairs]
 
 
 def _side(side: result.Side, step: int) -> CompareSide:

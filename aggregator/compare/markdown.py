@@ -6,9 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.result import Comparison, Row, Verdict
-from aggregator.compare.text import MEAN_STEP, ShownRow, interval_text, joined_rows
+from aggregator.compare.text import (
+    ShownRow,
+    change_lines,
+    interval_text,
+    joined_rows,
+    rest_lines,
+    row_name,
+)
 from aggregator.system.plain_text import on_one_line
 
 _MOST_ROWS: Final = 15
@@ -48,31 +54,16 @@ def _line(name: str, base: int, new: int, verdict: str = "") -> str:
 
 
 def _classes(comparison: Comparison) -> list[str]:
-    changes = comparison.classes
-    times = rounded_pairs([(change.base_ns, change.new_ns) for change in changes])
-    lines = _head("Class")
-    lines += [_line(row.name, *pair) for row, pair in zip(changes, times, strict=True) if any(pair)]
-    base, new = sum(pair[0] for pair in times), sum(pair[1] for pair in times)
-    verdict = str(comparison.judgement.verdict)
-    return [*lines, _line(f"**{MEAN_STEP.capitalize()}**", base, new, verdict)]
+    *parts, (total, times) = change_lines(comparison.classes)
+    whole = _line(f"**{total.capitalize()}**", *times, str(comparison.judgement.verdict))
+    return [*_head("Class"), *(_line(name, *pair) for name, pair in parts), whole]
 
 
 def _rows(shown: Sequence[ShownRow]) -> list[str]:
     lines = _head("Op")
     for row, pair in shown[:_MOST_ROWS]:
         lines.append(_line(escaped(row_name(row)), *pair, verdict_text(row)))
-    rest = [pair for _, pair in shown[_MOST_ROWS:]]
-    if rest:
-        base, new = (sum(column) for column in zip(*rest, strict=True))
-        lines.append(_line(f"{len(rest)} other rows", base, new))
-    return lines
-
-
-def row_name(row: Row) -> str:
-    """Op or module, direction, class and reason in one line."""
-    direction = f" ({row.direction})" if row.direction else ""
-    reason = f", {row.reason}" if row.reason else ""
-    return f"{row.module}{row.op}{direction}: {row.kind}{reason}"
+    return [*lines, *(_line(name, *pair) for name, pair in rest_lines(shown, _MOST_ROWS))]
 
 
 def verdict_text(row: Row) -> str:

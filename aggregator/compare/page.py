@@ -6,10 +6,18 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from aggregator.compare.markdown import row_name, verdict_text
+from aggregator.compare.markdown import verdict_text
 from aggregator.compare.picture import distributions, icicle, waterfall
 from aggregator.compare.result import Comparison, Row
-from aggregator.compare.text import MEAN_STEP, ShownRow, interval_text, joined_rows
+from aggregator.compare.text import (
+    MEAN_STEP,
+    ShownRow,
+    interval_text,
+    joined_rows,
+    rest_lines,
+    row_name,
+    sum_of_pairs,
+)
 
 _MOST_ROWS: Final = 200
 _MOST_DETAILS: Final = 10
@@ -82,21 +90,14 @@ def _legend() -> str:
 
 
 def _table(shown: Sequence[ShownRow]) -> str:
-    times = [pair for _, pair in shown]
     lines = [
         _line(row_name(row), *pair, verdict_text(row), str(row.judgement.verdict))
         for row, pair in shown[:_MOST_ROWS]
     ]
-    rest = times[_MOST_ROWS:]
-    if rest:
-        lines.append(_line(f"{len(rest)} other rows", *_sum(rest)))
-    lines.append(_line(MEAN_STEP.capitalize(), *_sum(times)))
+    lines += [_line(name, *pair) for name, pair in rest_lines(shown, _MOST_ROWS)]
+    lines.append(_line(MEAN_STEP.capitalize(), *sum_of_pairs(pair for _, pair in shown)))
     head = "".join(f'<th class="number">{name} ms</th>' for name in ("base", "new", "difference"))
     return f"<table><tr><th>Op</th>{head}<th>verdict</th></tr>{''.join(lines)}</table>"
-
-
-def _sum(times: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return sum(base for base, _ in times), sum(new for _, new in times)
 
 
 def _line(name: str, base: int, new: int, verdict: str = "", kind: str = "") -> str:

@@ -9,16 +9,17 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from aggregator.compare.exact import rounded, rounded_pairs
+from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.result import Change, Comparison, Match, Row, Samples, Side, Verdict
 from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES
 
 MOST_ROWS: Final = 20
-ShownRow: TypeAlias = tuple[Row, tuple[int, int]]
+Pair: TypeAlias = tuple[int, int]
+"""Times of both sides as they are shown. Unit: us."""
+ShownRow: TypeAlias = tuple[Row, Pair]
 GPU_TIME: Final = "GPU time"
 """Kind of a row that joins several classes of work."""
 MEAN_STEP: Final = "mean step, as profiled"
-_UNIT_NS: Final = 1_000  # Times are shown in ms with three digits.
 _NAME: Final = 60
 _MARKS: Final = {
     Match.SAME: "",
@@ -34,7 +35,7 @@ def to_text(comparison: Comparison, most_rows: int = MOST_ROWS) -> str:
     lines = [str(comparison.headline)]
     lines += filter(None, [interval_text(comparison)])
     lines += [f"Note: {note}" for note in comparison.notes]
-    lines += ["", *_sides(comparison)]
+    lines += ["", _side("base", comparison.base), _side("new ", comparison.new)]
     if comparison.setup:
         lines += ["", "What else differs"]
         lines += [
@@ -56,10 +57,6 @@ def interval_text(comparison: Comparison) -> str:
     return f"95 % interval of the difference: {low:+.3f} to {high:+.3f} {unit}."
 
 
-def _sides(comparison: Comparison) -> list[str]:
-    return [_side("base", comparison.base), _side("new ", comparison.new)]
-
-
 def _side(title: str, side: Side) -> str:
     names = ", ".join(f"{run.name} (iterations {run.first} to {run.last})" for run in side.captures)
     mean, median = float(side.step_ns) / 1e6, side.median_ns / 1e6
@@ -71,16 +68,7 @@ def _side(title: str, side: Side) -> str:
     return f"{line}: {names}"
 
 
-def _times(changes: Sequence[Change | Row]) -> list[tuple[int, int]]:
-    """Both columns in units, each with the rounded sum as its sum."""
-    columns = (
-        rounded([change.base_ns for change in changes], _UNIT_NS),
-        rounded([change.new_ns for change in changes], _UNIT_NS),
-    )
-    return list(zip(*columns, strict=True))
-
-
-def _line(pair: tuple[int, int], name: str, verdict: str = "") -> str:
+def _line(pair: Pair, name: str, verdict: str = "") -> str:
     base, new = pair
     return f"{base / 1e3:12.3f} {new / 1e3:12.3f} {(new - base) / 1e3:+12.3f}  {name}{verdict}"
 
@@ -90,24 +78,33 @@ def _head(title: str) -> str:
 
 
 def _changes(title: str, changes: Sequence[Change]) -> list[str]:
-    pairs = _times(changes)
-    lines = [_head(title)]
-    lines += [_line(pair, row.name) for pair, row in zip(pairs, changes, strict=True) if any(pair)]
-    return [*lines, _line(_sum(pairs), MEAN_STEP)]
+    return [_head(title), *(_line(pair, name) for name, pair in change_lines(changes))]
 
 
-def _sum(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+def change_lines(changes: Sequence[Change]) -> list[tuple[str, Pair]]:
+    """Name and shown times of each part of the step that has time, and of the whole step."""
+    pairs = rounded_pairs([(change.base_ns, change.new_ns) for change in changes])
+    lines = [(row.name, pair) for row, pair in zip(changes, pairs, strict=True) if any(pair)]
+    return [*lines, (MEAN_STEP, sum_of_pairs(pairs))]
+
+
+def sum_of_pairs(pairs: Iterable[Pair]) -> Pair:
+    """Return the sums of both columns."""
     listed = list(pairs)
     return sum(base for base, _ in listed), sum(new for _, new in listed)
 
 
+def rest_lines(shown: Sequence[ShownRow], most: int) -> list[tuple[str, Pair]]:
+    """Name and times of the rows that are not shown; none if all are."""
+    rest = [pair for _, pair in shown[most:]]
+    return [(f"{len(rest)} other rows", sum_of_pairs(rest))] if rest else []
+
+
 def _rows(shown: Sequence[ShownRow], most: int) -> list[str]:
-    lines = [_head("op: class, verdict")]
-    lines += [_line(pair, _name(row), _verdict(row)) for row, pair in shown[:most]]
-    if len(shown) > most:
-        rest = _sum(pair for _, pair in shown[most:])
-        lines.append(_line(rest, f"{len(shown) - most} other rows"))
-    return [*lines, _line(_sum(pair for _, pair in shown), MEAN_STEP)]
+    lines = [_line(pair, row_name(row, _NAME), _verdict(row)) for row, pair in shown[:most]]
+    lines += [_line(pair, name) for name, pair in rest_lines(shown, most)]
+    total = _line(sum_of_pairs(pair for _, pair in shown), MEAN_STEP)
+    return [_head("op: class, verdict"), *lines, total]
 
 
 def joined_rows(rows: Sequence[Row]) -> list[ShownRow]:
@@ -117,7 +114,7 @@ def joined_rows(rows: Sequence[Row]) -> list[ShownRow]:
         The rows with their times as they are shown, in us: those add up to the step.
     """
     groups: dict[tuple[str | int, ...], list[ShownRow]] = {}
-    times = rounded_pairs([(row.base_ns, row.new_ns) for row in rows], _UNIT_NS)
+    times = rounded_pairs([(row.base_ns, row.new_ns) for row in rows])
     for number, (row, pair) in enumerate(zip(rows, times, strict=True)):
         is_gpu_time = bool(row.op) and row.kind in CLASSES[:BUSY_CLASSES]
         key = (row.module, row.op, row.direction) if is_gpu_time else (number,)
@@ -125,7 +122,7 @@ def joined_rows(rows: Sequence[Row]) -> list[ShownRow]:
     joined = [
         parts[0]
         if len(parts) == 1
-        else (_sum_of([row for row, _ in parts]), _sum(p for _, p in parts))
+        else (_sum_of([row for row, _ in parts]), sum_of_pairs(p for _, p in parts))
         for parts in groups.values()
     ]
     return sorted(joined, key=lambda shown: -abs(shown[0].difference_ns))
@@ -152,21 +149,20 @@ def _summed(samples: Sequence[tuple[Samples, ...]]) -> tuple[Samples, ...]:
     return tuple(np.sum(runs, axis=0) for runs in zip(*samples, strict=True))
 
 
-def _name(row: Row) -> str:
+def row_name(row: Row, most: int = 0) -> str:
+    """Op or module, direction, class and reason in one line; a path longer than ``most`` is cut."""
     name = f"{row.module}{row.op}"
-    if len(name) > _NAME:
-        name = f"...{name[3 - _NAME :]}"
+    if most and len(name) > most:
+        name = f"...{name[3 - most :]}"
     direction = f" ({row.direction})" if row.direction else ""
     return f"{name}{direction}: {row.kind}{f', {row.reason}' if row.reason else ''}"
 
 
 def _verdict(row: Row) -> str:
-    details: list[str] = []
-    if row.judgement.verdict is Verdict.SAME and row.judgement.within_pct is not None:
-        details.append(f"same within {row.judgement.within_pct:.1f} %")
-    else:
-        details.append(str(row.judgement.verdict))
-    details += [mark for mark in (_MARKS[row.match],) if mark]
+    within = row.judgement.within_pct
+    is_same = row.judgement.verdict is Verdict.SAME and within is not None
+    details = [f"same within {within:.1f} %" if is_same else str(row.judgement.verdict)]
+    details += filter(None, [_MARKS[row.match]])
     if row.base_name:
         details.append(f"was {row.base_name}")
     if row.base_kernels != row.new_kernels:

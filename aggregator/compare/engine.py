@@ -221,26 +221,21 @@ def _judgements(doubts: RowVerdicts, is_within_a_tick: Sequence[bool]) -> list[J
     make.
     """
     columns = (
-        doubts.low_ns,
-        doubts.high_ns,
-        doubts.within_pct,
-        doubts.q_value,
-        doubts.mann_whitney_p,
+        *(doubts.low_ns, doubts.high_ns),
+        *(doubts.within_pct, doubts.q_value, doubts.mann_whitney_p),
     )
+    values = ((None if isnan(value) else value for value in column.tolist()) for column in columns)
     return [
         Judgement(
             verdict=Verdict.CANNOT_TELL if within and verdict is not Verdict.SAME else verdict,
-            interval_ns=None if isnan(low) or isnan(high) else (low, high),
-            within_pct=_known(within_pct),
-            q_value=_known(q),
-            mann_whitney_p=_known(p),
+            interval_ns=None if low is None or high is None else (low, high),
+            within_pct=within_pct,
+            q_value=q,
+            mann_whitney_p=p,
             covers_runs=doubts.unit is not Unit.SINGLE,
         )
         for verdict, within, low, high, within_pct, q, p in zip(
-            doubts.verdicts,
-            is_within_a_tick,
-            *(column.tolist() for column in columns),
-            strict=True,
+            doubts.verdicts, is_within_a_tick, *values, strict=True
         )
     ]
 
@@ -290,10 +285,6 @@ def _within_a_tick(
 ) -> list[bool]:
     tick = tick_ns * times[0].count * times[1].count
     return [abs(difference) <= tick for difference in differences_ns]
-
-
-def _known(value: float) -> float | None:
-    return None if isnan(value) else value
 
 
 def _judge_step(

@@ -135,55 +135,41 @@ class Unit(StrEnum):
     SINGLE = "single"  # Iterations of one capture a side: run-to-run change is not in them.
 
 
-@dataclass(frozen=True)
-class RowVerdicts:
-    """One value per row; NaN where a side has too few samples.
-
-    Attributes:
-        unit: What the samples are.
-        difference_ns: Mean of the new side minus mean of the base, over all iterations.
-        low_ns: Lower bound of the 95 % interval of the difference.
-        high_ns: Upper bound.
-        p_value: Student's test of the ratio of means.
-        q_value: False discovery rate at which the row is called.
-        mann_whitney_p: Second opinion, without assumptions on the distribution.
-        within_pct: The larger bound in percent of the base: "same (within x %)".
-        verdicts: Of each row.
-    """
-
-    unit: Unit
-    difference_ns: Float64
-    low_ns: Float64
-    high_ns: Float64
-    p_value: Float64
-    q_value: Float64
-    mann_whitney_p: Float64
-    within_pct: Float64
-    verdicts: list[Verdict]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Estimates:
-    base_ns: Float64
+    """One value per row; NaN where a side has too few samples."""
+
+    base_ns: Float64  # Mean over all iterations.
     new_ns: Float64
-    low_ns: Float64
+    low_ns: Float64  # Lower bound of the 95 % interval of the difference.
     high_ns: Float64
-    p_value: Float64
-    mann_whitney_p: Float64
+    p_value: Float64  # Student's test of the ratio of means.
+    mann_whitney_p: Float64  # Second opinion, without assumptions on the distribution.
 
     @property
     def difference_ns(self) -> Float64:
+        """New - base."""
         return self.new_ns - self.base_ns
 
-    @property
-    def excludes_zero(self) -> npt.NDArray[np.bool_]:
-        return (self.low_ns > 0) | (self.high_ns < 0)
+    def excludes(self, limit_ns: Float64 | float = 0.0) -> npt.NDArray[np.bool_]:
+        """Whether all of the interval is further from zero than a limit."""
+        return (self.low_ns > limit_ns) | (self.high_ns < -limit_ns)
 
     @property
     def within_pct(self) -> Float64:
+        """The larger bound in percent of the base: "same (within x %)"."""
         reach = np.maximum(np.abs(self.low_ns), np.abs(self.high_ns))
         base = np.where(self.base_ns > 0, self.base_ns, np.nan)
         return 100 * reach / base
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowVerdicts(_Estimates):
+    """Estimates, and what can be said."""
+
+    unit: Unit  # What the samples are.
+    q_value: Float64  # False discovery rate at which the row is called.
+    verdicts: list[Verdict]  # Of each row.
 
 
 def judge_rows(
@@ -208,9 +194,10 @@ def judge_rows(
     unit = _unit(base, new, is_one_capture=is_one_capture)
     estimates = _estimates(base, new, unit, seed, is_device_work)
     q = benjamini_hochberg(estimates.p_value, _weights(estimates))
-    is_called = (q <= FALSE_DISCOVERY_RATE) & estimates.excludes_zero
+    is_called = (q <= FALSE_DISCOVERY_RATE) & estimates.excludes()
+    longer_ns = np.maximum(estimates.base_ns, estimates.new_ns)
     if unit is Unit.SINGLE:
-        is_called &= is_device_work & _is_beyond_run_to_run(estimates)
+        is_called &= is_device_work & estimates.excludes(RUN_TO_RUN_PCT / 100 * longer_ns)
     return _doubts(unit, estimates, q, is_called, same_pct)
 
 
@@ -234,11 +221,12 @@ def judge_step(
     called = [verdict in (Verdict.SLOWER, Verdict.FASTER) for verdict in classes.verdicts]
     explained = classes.difference_ns[np.array(called, dtype=bool)].sum()
     is_explained = (explained * difference > 0) & (np.abs(explained) >= np.abs(difference) / 2)
-    is_called = is_explained & estimates.excludes_zero
+    is_called = is_explained & estimates.excludes()
+    shorter_ns = np.minimum(estimates.base_ns, estimates.new_ns)
     if unit is Unit.SINGLE:
-        is_called |= _is_another_step(estimates)
+        is_called |= estimates.excludes((ANOTHER_STEP - 1) * shorter_ns)
     else:
-        is_called |= (estimates.p_value <= STEP_LEVEL) & estimates.excludes_zero
+        is_called |= (estimates.p_value <= STEP_LEVEL) & estimates.excludes()
     if unit is Unit.ITERATIONS:
         # Of five steps, two of three that differ are one of ten ways to choose two.
         ways = comb(len(base[0]) + len(new[0]), len(base[0]))
@@ -263,7 +251,7 @@ def judge_runs(
     no_work = np.zeros(1, dtype=bool)
     estimates = _estimates(before, after, Unit.CAPTURES, 0, no_work, confidence)
     level = STEP_LEVEL / looks / tests
-    is_called = (estimates.p_value <= level) & estimates.excludes_zero
+    is_called = (estimates.p_value <= level) & estimates.excludes()
     return _doubts(Unit.CAPTURES, estimates, estimates.p_value, is_called, SAME_PCT)
 
 
@@ -292,17 +280,7 @@ def _doubts(
             estimates.difference_ns.tolist(), is_called.tolist(), is_same.tolist(), strict=True
         )
     ]
-    return RowVerdicts(
-        unit,
-        estimates.difference_ns,
-        estimates.low_ns,
-        estimates.high_ns,
-        estimates.p_value,
-        q,
-        estimates.mann_whitney_p,
-        estimates.within_pct,
-        verdicts,
-    )
+    return RowVerdicts(**vars(estimates), unit=unit, q_value=q, verdicts=verdicts)
 
 
 @dataclass(frozen=True)
@@ -366,8 +344,14 @@ def _estimates(
         units = [np.stack([part.mean(axis=0) for part in side.captures]) for side in sides]
     else:
         units = [side.captures[0] for side in sides]
-    p = _p_value(sides, unit, is_device_work)
-    return _Estimates(sides[0].mean_ns, sides[1].mean_ns, low, high, p, mann_whitney(*units))
+    return _Estimates(
+        base_ns=sides[0].mean_ns,
+        new_ns=sides[1].mean_ns,
+        low_ns=low,
+        high_ns=high,
+        p_value=_p_value(sides, unit, is_device_work),
+        mann_whitney_p=mann_whitney(*units),
+    )
 
 
 def _p_value(
@@ -465,13 +449,3 @@ def _weights(estimates: _Estimates) -> Float64:
     total = time.sum()
     share = time / total if total > 0 else np.full(len(time), 1 / max(len(time), 1))
     return 0.5 + 0.5 * len(time) * share
-
-
-def _is_beyond_run_to_run(estimates: _Estimates) -> npt.NDArray[np.bool_]:
-    limit = RUN_TO_RUN_PCT / 100 * np.maximum(estimates.base_ns, estimates.new_ns)
-    return (estimates.low_ns > limit) | (estimates.high_ns < -limit)
-
-
-def _is_another_step(estimates: _Estimates) -> npt.NDArray[np.bool_]:
-    limit = (ANOTHER_STEP - 1) * np.minimum(estimates.base_ns, estimates.new_ns)
-    return (estimates.low_ns > limit) | (estimates.high_ns < -limit)

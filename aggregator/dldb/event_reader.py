@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from aggregator.dldb.column_blobs import first_row, read_columns
-from aggregator.dldb.writer import Table
+from aggregator.dldb.writer import Table, has_table
 from aggregator.events.store import COLUMNS, EventStore
 from aggregator.profile.arrays import Int64, narrow
 
@@ -41,8 +41,10 @@ class StoredTables:
 
     def has(self, table: str, column: str = "") -> bool:
         """Return whether the table, and a column of it if one is named, exists."""
-        query = "SELECT 1 FROM pragma_table_info(?) WHERE ? IN ('', name)"
-        return self._connection.execute(query, (table, column)).fetchone() is not None
+        if not has_table(self._connection, table):
+            return False
+        cursor = self._connection.execute(f"SELECT * FROM {table} LIMIT 0")
+        return column in ("", *(name for name, *_ in cursor.description))
 
 
 class KeptTables:

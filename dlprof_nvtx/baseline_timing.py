@@ -36,18 +36,18 @@ DEFAULT_STEPS = 10
 LEAST_NS, MOST_NS = 1_000_000_000, 5_000_000_000
 """The steps without markers take at least this long, and no further step begins after that long."""
 FASTER = 0.95
-"""While the later half of the bare steps is faster than this, the program is warming up."""
+"""While the later half of the unprofiled steps is faster than this, the program is warming up."""
 FOUND_STEPS, FOUND_TOLERANCE = 3, 0.25
 """The loop is found when so many steps take about the same time."""
 MOST_SEARCHED, LEAST_STEPS = 40, 3
-"""After so many steps the loop counts as found; fewer bare steps are no reference."""
+"""After so many steps the loop counts as found; fewer unprofiled steps are no reference."""
 ASKED_STEPS = 4
 """Ranks ask each other after every so many steps: between machines an answer takes 0.1 ms."""
 SHORT_LOOP = 8
 """A data loader of at most so many batches is collected from the first one."""
 UNKNOWN_LOOP_SEARCHED, UNKNOWN_LOOP_STEPS = 8, 5
-"""The same of a loop of unknown length, and its bare steps: it may end soon, and steps that have
-passed are not profiled. ``--bare_steps`` asks for more."""
+"""The same of a loop of unknown length, and its unprofiled steps: it may end soon, and steps that
+have passed are not profiled. ``--bare_steps`` asks for more."""
 UNKNOWN_LOOP_NS, UNKNOWN_LOOP_MOST = 500_000_000, 14
 """While less time has passed, more even steps are taken, but no more than so many in all."""
 CALLS_PER_STEP = 64
@@ -66,7 +66,7 @@ _NO_ANSWER = (
 
 
 class Reference:
-    """Measures the bare steps of this process, then lets the collection begin."""
+    """Measures the unprofiled steps of this process, then lets the collection begin."""
 
     def __init__(self) -> None:
         self.folder = os.environ.get(FOLDER_VARIABLE, "")
@@ -89,9 +89,9 @@ class Reference:
         self.fetched = 0  # Batches of the iterator over a data loader that was asked last.
         self.batches: int | None = None  # Of that; None: unknown.
         self._loaders = ById()  # Numbers of fetched batches and of all of them.
-        self.bare: dict[str, list[int]] = {}
-        self.bare_phases: list[str] = []  # Phase of each bare step.
-        self.bare_loop = ("", 0)  # What ended these steps.
+        self.unprofiled: dict[str, list[int]] = {}
+        self.unprofiled_phases: list[str] = []  # Phase of each unprofiled step.
+        self.unprofiled_loop = ("", 0)  # What ended these steps.
         self.before = (0, 0)  # All steps before the collection began, and their time.
         # Ends of steps while profiling: numbers, not objects, for there may be many.
         self.profiled = array("q")
@@ -100,7 +100,7 @@ class Reference:
         self.is_repeated = False  # Whether the next call is one that has ended a step already.
         self.on_step: Callable[[], None] | None = None  # Called where a profiled step ends.
         self.on_found: Callable[[], None] | None = None  # Called where the loop is found.
-        self.on_resume: Callable[[], None] | None = None  # Called after the bare steps.
+        self.on_resume: Callable[[], None] | None = None  # Called after the unprofiled steps.
         self.reason = ""
         self.pid = 0
         self.has_loop = False  # Whether this process has begun a loop.
@@ -348,7 +348,7 @@ class Reference:
             self.on_step()
 
     def _is_enough(self, ticks: list[tuple[int, Any, str]]) -> bool:
-        """Whether the bare steps suffice, or the loop would end before many more."""
+        """Whether the unprofiled steps suffice, or the loop would end before many more."""
         count = len(ticks)
         may_end_soon = self.batches is None and not self.is_asked
         most_searched = UNKNOWN_LOOP_SEARCHED if may_end_soon else MOST_SEARCHED
@@ -388,7 +388,7 @@ class Reference:
         return False
 
     def finish(self) -> None:
-        """Keep the bare steps, begin the collection, and enable the markers."""
+        """Keep the unprofiled steps, begin the collection, and enable the markers."""
         self.is_held = False
         if TRIAL.is_active:
             self._keep()
@@ -433,16 +433,16 @@ class Reference:
             self.ticks[-1][1].synchronize()
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
-        self.bare_loop = (self.clock, self.number)
+        self.unprofiled_loop = (self.clock, self.number)
         all_times = [tick[0] for tick in self.ticks]
         self.before = len(all_times) - 1, all_times[-1] - all_times[0] if all_times else 0
-        self.bare = {"host_ns": _gaps(times), "end_utc_ns": _since_1970(times[1:])}
+        self.unprofiled = {"host_ns": _gaps(times), "end_utc_ns": _since_1970(times[1:])}
         # A call begins a step, a step of an optimizer ends it.
         named = ticks[:-1] if self.clock == "call" else ticks[1:]
-        self.bare_phases = [tick[2] for tick in named]
+        self.unprofiled_phases = [tick[2] for tick in named]
         gpu_ns = _gpu_gaps([tick[1] for tick in ticks])
         if gpu_ns:
-            self.bare["gpu_ns"] = gpu_ns
+            self.unprofiled["gpu_ns"] = gpu_ns
         self.ticks = []
 
     def write(self, *_: Any) -> None:
@@ -456,8 +456,8 @@ class Reference:
             "pid": self.pid,
             "rank": os.environ.get("RANK", ""),
             "clock": self.clock,
-            "bare": self.bare,
-            "bare_phases": self.bare_phases,
+            "bare": self.unprofiled,
+            "bare_phases": self.unprofiled_phases,
             "profiled": self._profiled_ns(with_markers=False),
             "marked": self._profiled_ns(with_markers=True),
             "reason": self.reason,
@@ -473,7 +473,7 @@ class Reference:
         loops = WINDOWS.loops
         if not loops:
             return {}
-        first = loops.get(self.bare_loop)
+        first = loops.get(self.unprofiled_loop)
         if first is not None and self.before[0] > 0:
             first.outside_steps += self.before[0]
             first.outside_ns += self.before[1]
@@ -489,23 +489,23 @@ class Reference:
     def _of_loop(self, key: tuple[str, int], loop: Loop) -> dict[str, Any]:
         """The steps of a loop; of the first one also those before the collection began."""
         after = {
-            "host_ns": [length for length, _ in loop.bare],
-            "end_utc_ns": _since_1970([end for _, end in loop.bare]),
+            "host_ns": [length for length, _ in loop.unprofiled],
+            "end_utc_ns": _since_1970([end for _, end in loop.unprofiled]),
         }
         gpu_ns = _gpu_gaps(loop.events)
-        if len(gpu_ns) == len(loop.bare) > 0:
+        if len(gpu_ns) == len(loop.unprofiled) > 0:
             after["gpu_ns"] = gpu_ns
-        is_first = self.bare_loop == key and self.bare.get("host_ns")
-        bare, phases = after, list(loop.bare_phases)
+        is_first = self.unprofiled_loop == key and self.unprofiled.get("host_ns")
+        unprofiled, phases = after, list(loop.unprofiled_phases)
         if is_first:
-            names = set(self.bare) & set(after) if loop.bare else set(self.bare)
-            bare = {name: self.bare[name] + (after.get(name) or []) for name in names}
-            phases = self.bare_phases + phases
+            names = set(self.unprofiled) & set(after) if loop.unprofiled else set(self.unprofiled)
+            unprofiled = {name: self.unprofiled[name] + (after.get(name) or []) for name in names}
+            phases = self.unprofiled_phases + phases
         result: dict[str, Any] = {"loop": loop.name, "clock": loop.clock}
         result.update(
-            bare=bare,
+            bare=unprofiled,
             bare_phases=phases,
-            bare_before=len(bare["host_ns"]) - len(loop.bare) + loop.bare_before,
+            bare_before=len(unprofiled["host_ns"]) - len(loop.unprofiled) + loop.unprofiled_before,
         )
         for name, with_markers in (("profiled", False), ("marked", True)):
             steps = [step for step in loop.profiled if step[2] == with_markers]

@@ -147,7 +147,7 @@ def start() -> None:
 
 
 def resume() -> None:
-    """Enable the markers after the bare steps, as if the program had just begun."""
+    """Enable the markers after the unprofiled steps, as if the program had just begun."""
     from dlprof_nvtx.settings import note_config, repeat
 
     STATE.is_held = False
@@ -187,7 +187,7 @@ def leave_window() -> None:
     PATCHES.take_out()
     loop = WINDOWS.current
     is_training = loop is not None and loop.clock == "optimizer"
-    if loop is not None and is_training and (STANDBY.is_active or not loop.has_bare):
+    if loop is not None and is_training and (STANDBY.is_active or not loop.has_unprofiled):
         CALLS.take_out()
 
 

@@ -60,7 +60,7 @@ class Light:
         is_short = REFERENCE.reason == "few_batches" and not WINDOWS.is_active
         if STATE.call_sites or is_short:
             self.limit = 0
-        if self.limit and not REFERENCE.bare:
+        if self.limit and not REFERENCE.unprofiled:
             self.limit += UNREADY_STEPS
         self.steps = self.marked = self.marked_before = self.resumed = 0
         self.is_due = STATE.is_light = False

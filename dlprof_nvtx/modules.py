@@ -86,10 +86,10 @@ def _naming_compile(
         model = function.__self__ if type(function) is types.MethodType else None
         is_of_module = issubclass(type(model), module_type)
         if is_of_module and function.__func__ is module_type.__call__:
-            bare = types.MethodType(CALLS.original(function.__func__), model)
+            unwrapped = types.MethodType(CALLS.original(function.__func__), model)
             if args:
-                return (bare, *args[1:]), kwargs, functools.partial(_named, opener, model)
-            return (), {**kwargs, "model": bare}, functools.partial(_named, opener, model)
+                return (unwrapped, *args[1:]), kwargs, functools.partial(_named, opener, model)
+            return (), {**kwargs, "model": unwrapped}, functools.partial(_named, opener, model)
         is_function = type(function) in _FUNCTIONS and not is_of_module
         # TorchDynamo looks where the code of a method lies, and takes another path for ours.
         is_wrapped = is_function and not _is_in_a_class_body(function)

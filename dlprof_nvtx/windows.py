@@ -66,18 +66,18 @@ class Loop:
         self.was_complete = False  # Whether it had enough steps before the window that is open.
         self.outside_steps = self.outside_ns = 0
         self.profiled: list[tuple[int, int, bool]] = []  # Length, end, and whether it has markers.
-        self.bare: list[tuple[int, int]] = []  # Length and end of steps without profiling.
-        self.bare_phases: list[str] = []
+        self.unprofiled: list[tuple[int, int]] = []  # Length and end of steps without profiling.
+        self.unprofiled_phases: list[str] = []
         self.events: list[Any] = []  # A CUDA event at the begin and the end of each of these.
         self.is_timed = False  # Whether the events are of all these steps.
-        self.bare_before = 0  # Of the steps without profiling those before the window.
+        self.unprofiled_before = 0  # Of the steps without profiling those before the window.
         self.ticks = 0  # Steps since it runs.
         self.interruptions = 0
 
     @property
-    def has_bare(self) -> bool:
+    def has_unprofiled(self) -> bool:
         """Whether enough steps without profiling were timed."""
-        count, passed_ns = len(self.bare), sum(length for length, _ in self.bare)
+        count, passed_ns = len(self.unprofiled), sum(length for length, _ in self.unprofiled)
         if count >= MOST_BARE or (count >= LEAST_STEPS and passed_ns >= SLOW_NS):
             return True
         return count >= BARE_STEPS and passed_ns >= BARE_NS
@@ -338,8 +338,8 @@ class Windows:
         if STANDBY.is_active:
             self._stand_by(loop, gap_ns, now_ns, phase)
             return
-        is_wanted = loop.has_bare and self._wants_window(loop)
-        if not loop.has_bare:
+        is_wanted = loop.has_unprofiled and self._wants_window(loop)
+        if not loop.has_unprofiled:
             self._time(loop, gap_ns, now_ns, phase)
         if self._has_ranks:
             is_asked = loop.number - loop.left <= MOST_ASKED and not loop.number % SOME_STEPS
@@ -350,20 +350,20 @@ class Windows:
     def _stand_by(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
         """Keep the times of the last steps, and begin a window if one is asked for."""
         if gap_ns:
-            loop.bare.append((gap_ns, now_ns))
-            loop.bare_phases.append(phase)
-            if len(loop.bare) >= 2 * KEPT_STEPS:
-                del loop.bare[:-KEPT_STEPS], loop.bare_phases[:-KEPT_STEPS]
+            loop.unprofiled.append((gap_ns, now_ns))
+            loop.unprofiled_phases.append(phase)
+            if len(loop.unprofiled) >= 2 * KEPT_STEPS:
+                del loop.unprofiled[:-KEPT_STEPS], loop.unprofiled_phases[:-KEPT_STEPS]
             if loop.clock == "optimizer" and loop.ticks == SWITCHED and self.on_settled is not None:
                 self.on_settled()
             STANDBY.minutes.add(STANDBY.folder, loop.name, gap_ns, now_ns)
         has_ranks = agreement.has_ranks()
         if STANDBY.is_due(loop.index, loop.number, gap_ns, now_ns, has_ranks=has_ranks):
             last_ns = now_ns - STANDBY.minutes.line_ns
-            recent = sum(end_ns - length_ns >= last_ns for length_ns, end_ns in loop.bare)
+            recent = sum(end_ns - length_ns >= last_ns for length_ns, end_ns in loop.unprofiled)
             kept = min(max(recent, LEAST_KEPT), KEPT_STEPS)
-            del loop.bare[:-kept], loop.bare_phases[:-kept]
-            loop.bare_before = len(loop.bare)
+            del loop.unprofiled[:-kept], loop.unprofiled_phases[:-kept]
+            loop.unprofiled_before = len(loop.unprofiled)
             self.attach(loop)
             if not self.is_attached:
                 STANDBY.answer("another profiler of the program uses CUPTI")
@@ -374,17 +374,17 @@ class Windows:
         for loop in self.loops.values():
             loop.profiled = []
             loop.steps = loop.recorded_ns = loop.named_ns = loop.steps_before = 0
-            loop.windows = loop.bare_before = 0
+            loop.windows = loop.unprofiled_before = 0
 
     def _time(self, loop: Loop, gap_ns: int, now_ns: int, phase: str) -> None:
         if gap_ns:
-            loop.bare.append((gap_ns, now_ns))
-            loop.bare_phases.append(phase)
-        elif not loop.bare:
+            loop.unprofiled.append((gap_ns, now_ns))
+            loop.unprofiled_phases.append(phase)
+        elif not loop.unprofiled:
             loop.is_timed = True
         if loop.is_timed:
             loop.events.append(self.record_event())
-        if loop.has_bare and self.on_timed is not None:
+        if loop.has_unprofiled and self.on_timed is not None:
             self.on_timed()
 
     @property

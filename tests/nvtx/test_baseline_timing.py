@@ -96,8 +96,8 @@ def test_steps_of_the_warm_up_are_no_reference(held: Reference) -> None:
             break
     held.ticks = ticks
     held._keep()
-    assert median(held.bare["host_ns"]) == SECOND_NS // 200
-    assert held.bare["host_ns"].count(SECOND_NS // 25) < 20
+    assert median(held.unprofiled["host_ns"]) == SECOND_NS // 200
+    assert held.unprofiled["host_ns"].count(SECOND_NS // 25) < 20
     assert len(ticks) < 150
 
 
@@ -111,8 +111,8 @@ def test_events_of_several_gpus_have_no_time_between_them(held: Reference) -> No
 
     held.ticks, held.found = [(number * SECOND_NS, Event(), "") for number in range(4)], 1
     held._keep()
-    ends = held.bare.pop("end_utc_ns")
-    assert held.bare == {"host_ns": [SECOND_NS] * 3}
+    ends = held.unprofiled.pop("end_utc_ns")
+    assert held.unprofiled == {"host_ns": [SECOND_NS] * 3}
     assert [end - ends[0] for end in ends] == [0, SECOND_NS, 2 * SECOND_NS]
 
 
@@ -129,7 +129,7 @@ def test_bare_steps_have_the_phase_in_which_they_begin(
     held.call(model, is_training=False)
     held.found = 1
     held._keep()
-    assert held.bare_phases == ["prefill", "decode", "decode", ""]
+    assert held.unprofiled_phases == ["prefill", "decode", "decode", ""]
 
 
 def test_a_step_that_an_optimizer_ends_is_of_the_phase_before(
@@ -144,7 +144,7 @@ def test_a_step_that_an_optimizer_ends_is_of_the_phase_before(
         held.step(optimizer)
     held.found = 1
     held._keep()
-    assert held.bare_phases == ["train", "tune"]
+    assert held.unprofiled_phases == ["train", "tune"]
 
 
 def test_a_forked_process_begins_the_collection_when_it_uses_cuda(held: Reference) -> None:
@@ -304,4 +304,4 @@ def test_replayed_graph_is_the_step_if_nothing_else_ends_one(
     assert (tried.clock, len(tried.ticks)) == ("optimizer", 30)
     _steps(tried, clock, lambda: tried.end_replay(graph), 10_000_000)
     assert tried.clock == "compiled"
-    assert set(tried.bare["host_ns"]) == {10_000_000}
+    assert set(tried.unprofiled["host_ns"]) == {10_000_000}

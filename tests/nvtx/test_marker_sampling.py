@@ -71,7 +71,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
         return recorder
 
     fresh = type(REFERENCE)()
-    fresh.bare, fresh.on_step = {"host_ns": [1]}, LIGHT.step
+    fresh.unprofiled, fresh.on_step = {"host_ns": [1]}, LIGHT.step
     before = dict(REFERENCE.__dict__)
     REFERENCE.__dict__.update(fresh.__dict__)
     modules.NAMES.__dict__.update(Names().__dict__)
@@ -129,7 +129,7 @@ def test_markers_end_after_some_steps(begin: Begin, detail: str, marked: int) ->
 
 
 def test_a_program_without_bare_steps_has_markers_until_it_is_warm(begin: Begin) -> None:
-    REFERENCE.bare = {}
+    REFERENCE.unprofiled = {}
     steps = train(begin("normal"), [2] * 8)
     assert ["torch.nn: one" in step for step in steps] == [True] * 5 + [False] * 3
 

@@ -6,7 +6,6 @@ NVIDIA's DLProf is aggregated in a temporary folder first. No files are written.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import textwrap
@@ -39,7 +38,7 @@ from profiler_cli.commands.step_reference import (
     recorded_document,
     reference_document,
 )
-from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.options.parser import AGGREGATION, SubcommandParser
 
 EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
 """Exit code by the highest severity; 0 if there is no advice."""
@@ -73,28 +72,21 @@ _EPILOG: Final = (
 )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof advise",
         description="Show what to change, how much time that could save and how certain it is.",
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="a DLProf database, or a profile to aggregate first",
-    )
-    parser.add_argument("--database", metavar="FILE", help="the same, as an option")
-    parser.add_argument("--json", action="store_true", help="write JSON, with evidence and queries")
-    parser.add_argument(
-        "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
-    )
-    parser.add_argument(
+    parser.add("file FILE", "a DLProf database, or a profile to aggregate first", nargs="?")
+    parser.add("--database FILE", "the same, as an option")
+    parser.add("--json", "write JSON, with evidence and queries")
+    parser.add(*AGGREGATION)
+    parser.add(
         "--fail_on",
+        "lowest severity that changes the exit code (default: low)",
         choices=("low", "medium", "high", "never"),
         default="low",
-        help="lowest severity that changes the exit code (default: low)",
     )
     return parser
 

@@ -66,43 +66,37 @@ def run_compare(words: Sequence[str]) -> int:
     return _exit_code(comparison, options.max_slowdown)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof compare",
         description="Compare two runs: what each nanosecond of the step went to, and what changed.",
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "captures",
+    parser.add(
+        "captures CAPTURE",
+        "two captures, the base first: anything that dlprof --database takes",
         nargs="*",
-        metavar="CAPTURE",
-        help="two captures, the base first: anything that dlprof --database takes",
     )
-    parser.add_argument("--base", metavar="A1,A2", help="captures of the base, instead")
-    parser.add_argument("--new", metavar="B1,B2", help="captures of the new side, instead")
-    parser.add_argument(
-        "--max-slowdown",
-        type=parse_percent,
-        default=Fraction(3, 100),
-        metavar="PCT",
-        help="slowdown that is no regression yet (default: 3%%)",
-    )
-    parser.add_argument(
-        "--format", choices=tuple(FORMATS), default="text", help="output (default: text)"
-    )
-    parser.add_argument(
-        "--report",
-        action="append",
-        default=[],
-        type=report_path(SUFFIXES),
-        metavar="FILE",
-        help=f"also write a report in the format of its suffix: {', '.join(SUFFIXES)}",
-    )
+    parser.add("--base A1,A2", "captures of the base, instead")
+    parser.add("--new B1,B2", "captures of the new side, instead")
+    add_slowdown(parser)
+    parser.add("--format", "output (default: text)", choices=tuple(FORMATS), default="text")
+    add_report(parser, SUFFIXES)
     return parser
 
 
-def report_path(suffixes: Iterable[str]) -> Callable[[str], Path]:
-    """Return what reads the file of a report, whose suffix names its format."""
+def add_slowdown(parser: SubcommandParser) -> None:
+    """Add ``--max-slowdown``."""
+    parser.add(
+        "--max-slowdown PCT",
+        "slowdown that is no regression yet (default: 3%%)",
+        type=parse_percent,
+        default=Fraction(3, 100),
+    )
+
+
+def add_report(parser: SubcommandParser, suffixes: Iterable[str]) -> None:
+    """Add ``--report``: files, whose suffixes name their formats."""
 
     def read(text: str) -> Path:
         path = Path(text)
@@ -112,7 +106,8 @@ def report_path(suffixes: Iterable[str]) -> Callable[[str], Path]:
             )
         return path
 
-    return read
+    meaning = f"also write a report in the format of its suffix: {', '.join(suffixes)}"
+    parser.add("--report FILE", meaning, action="append", default=[], type=read)
 
 
 def write_report(path: Path, text: str) -> None:

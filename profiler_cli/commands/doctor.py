@@ -5,7 +5,6 @@ Any file is taken: a database, or a profile, which is imported into a temporary 
 
 from __future__ import annotations
 
-import argparse
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,16 +32,14 @@ _EPILOG: Final = (
 )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof doctor",
         description="Show what a capture lacks or contradicts, and which figures that touches.",
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "file", metavar="FILE", help="a DLProf database, or whatever --database takes"
-    )
-    parser.add_argument("--json", action="store_true", help="write JSON")
+    parser.add("file FILE", "a DLProf database, or whatever --database takes")
+    parser.add("--json", "write JSON")
     return parser
 
 

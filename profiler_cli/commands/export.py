@@ -117,32 +117,25 @@ def _window(database: Dldb, aggregation: int, first: int | None, last: int | Non
     return window
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof export",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used, or "
         "the file cannot be written.",
     )
-    parser.add_argument(
-        "file",
-        metavar="FILE",
+    parser.add(
+        "file FILE",
+        "a DLProf database, or an Nsight Systems export or a Kineto trace to import first",
         type=Path,
-        help="a DLProf database, or an Nsight Systems export or a Kineto trace to import first",
     )
-    parser.add_argument("--format", choices=tuple(SUFFIXES), required=True, help="the format")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="the file or folder (default: by FILE)"
+    parser.add("--format", "the format", choices=tuple(SUFFIXES), required=True)
+    parser.add("-o, --output FILE", "the file or folder (default: by FILE)", type=Path)
+    parser.add(
+        "--aggregation N",
+        "aggregation that is shown (default: last; of a summary: the steady range)",
     )
-    parser.add_argument(
-        "--aggregation",
-        type=int,
-        metavar="N",
-        help="aggregation that is shown (default: last; of a summary: the steady range)",
-    )
-    parser.add_argument(
-        "--iter_start", type=int, metavar="N", help="perfetto: first iteration (default: all)"
-    )
-    parser.add_argument("--iter_stop", type=int, metavar="N", help="perfetto: last iteration")
-    parser.add_argument("-f", "--force", action="store_true", help="replace an existing file")
+    parser.add("--iter_start N", "perfetto: first iteration (default: all)")
+    parser.add("--iter_stop N", "perfetto: last iteration")
+    parser.add("-f, --force", "replace an existing file")
     return parser

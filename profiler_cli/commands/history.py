@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +42,7 @@ def run_history(words: Sequence[str]) -> int:
     return EXIT_DONE
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof history",
         description="Show how the step, its classes and its ops changed over many captures.",
@@ -52,22 +51,13 @@ def _parser() -> argparse.ArgumentParser:
             "test for the step and its classes. Exit codes: 0 done; 2 usage; 4 no database."
         ),
     )
-    parser.add_argument(
-        "folder",
-        metavar="DIR",
+    parser.add(
+        "folder DIR",
+        "folder of databases and summaries (dlprof export), with its subfolders",
         type=Path,
-        help="folder of databases and summaries (dlprof export), with its subfolders",
     )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output (default: text)"
-    )
-    parser.add_argument(
-        "--ops",
-        type=int,
-        default=_MOST_OPS,
-        metavar="N",
-        help=f"most ops in the text (default: {_MOST_OPS})",
-    )
+    parser.add("--format", "output (default: text)", choices=("text", "json"), default="text")
+    parser.add("--ops N", f"most ops in the text (default: {_MOST_OPS})", default=_MOST_OPS)
     return parser
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -114,7 +113,7 @@ def _serve(server: MCPServer, address: str, port: int) -> None:
     running.run()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof mcp",
         description="Answer the questions of an assistant about profiles, by the Model Context "
@@ -123,23 +122,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 done; 2 usage; 3 the package mcp is missing; 4 a profile and 5 a "
         "database cannot be used.",
     )
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        type=Path,
-        help="DLProf databases, or profiles to import first",
-    )
-    parser.add_argument(
-        "--viewer",
+    parser.add("files FILE", "DLProf databases, or profiles to import first", nargs="+", type=Path)
+    parser.add(
+        "--viewer URL",
+        "address of the viewer in links (default: http://localhost:8000)",
         default="http://localhost:8000",
-        metavar="URL",
-        help="address of the viewer in links (default: http://localhost:8000)",
     )
-    parser.add_argument(
-        "--port", type=int, metavar="N", help=f"answer over HTTP; the token is {TOKEN_VARIABLE}"
-    )
-    parser.add_argument(
-        "--bind", default="127.0.0.1", metavar="ADDRESS", help="address (default: 127.0.0.1)"
-    )
+    parser.add("--port N", f"answer over HTTP; the token is {TOKEN_VARIABLE}")
+    parser.add("--bind ADDRESS", "address (default: 127.0.0.1)", default="127.0.0.1")
     return parser

@@ -101,38 +101,33 @@ def _add(database: Path, file: Path, devices: Sequence[DeviceMemory]) -> None:
     add_recordings(database, [recorded(device, file, start_ns) for device in devices])
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof memory",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the file cannot be used; 5 the database cannot.",
     )
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, help="snapshot, export, trace or database"
-    )
-    parser.add_argument(
-        "new",
-        metavar="NEW",
+    parser.add("file FILE", "snapshot, export, trace or database", type=Path)
+    parser.add(
+        "new NEW",
+        "a second one: show what makes its peak higher or lower than that of FILE",
         type=Path,
         nargs="?",
-        help="a second one: show what makes its peak higher or lower than that of FILE",
     )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    parser.add(
+        "--format", "output format (default: text)", choices=("text", "json"), default="text"
     )
-    parser.add_argument(
-        "--into",
-        metavar="DATABASE",
+    parser.add(
+        "--into DATABASE",
+        "also store the recording in this database, for the view Memory of dlprofviewer",
         type=Path,
-        help="also store the recording in this database, for the view Memory of dlprofviewer",
     )
-    parser.add_argument(
-        "--what-if",
-        metavar="CHANGE",
+    parser.add(
+        "--what-if CHANGE",
+        "predict the peak with a change: checkpoint:MODULE (* for one part of a path), "
+        "batch:FACTOR, bf16-states, shard:N, shard:N:gradients, shard:N:parameters; repeatable",
         action="append",
         default=[],
-        help="predict the peak with a change: checkpoint:MODULE (* for one part of a path), "
-        "batch:FACTOR, bf16-states, shard:N, shard:N:gradients, shard:N:parameters; repeatable",
     )
     return parser
 

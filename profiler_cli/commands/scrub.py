@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,20 +54,17 @@ def _writing(target: Path) -> Iterator[None]:
         raise failed from error
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof scrub",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 it is no export; 5 the copy cannot be written.",
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="the export, which stays as it is")
-    parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="the copy (default: FILE with _scrubbed)"
-    )
-    parser.add_argument(
+    parser.add("file FILE", "the export, which stays as it is", type=Path)
+    parser.add("--output FILE", "the copy (default: FILE with _scrubbed)", type=Path)
+    parser.add(
         "--keep_commands",
-        action="store_true",
-        help="keep the command line, working directory and user name of the application",
+        "keep the command line, working directory and user name of the application",
     )
-    parser.add_argument("-f", "--force", action="store_true", help="replace an existing copy")
+    parser.add("-f, --force", "replace an existing copy")
     return parser

@@ -5,7 +5,6 @@ Modules that read profiles are loaded only if one must be read.
 
 from __future__ import annotations
 
-import argparse
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from profiler_cli.commands.databases import open_any, opened_aggregation
 from profiler_cli.console import EXIT_DONE
-from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.options.parser import AGGREGATION, SubcommandParser
 
 if TYPE_CHECKING:
     from aggregator.tables.aggregation_data import AggregationData
@@ -28,25 +27,18 @@ _BAR: Final = 40
 _MOST_NAME: Final = 60
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof show",
         description="Show what limits a step, how long it takes, where it goes, and what to do.",
     )
-    parser.add_argument(
-        "file", metavar="FILE", help="a DLProf database, or whatever --database takes"
-    )
-    parser.add_argument(
-        "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
-    )
-    parser.add_argument(
-        "--format", choices=("text", "json", "markdown"), default="text", help="(default: text)"
-    )
-    parser.add_argument(
-        "--ncu",
-        metavar="OP_ID",
+    parser.add("file FILE", "a DLProf database, or whatever --database takes")
+    parser.add(*AGGREGATION)
+    parser.add("--format", "(default: text)", choices=("text", "json", "markdown"), default="text")
+    parser.add(
+        "--ncu OP_ID",
+        "show instead how Nsight Compute profiles the kernels of an op",
         default="",
-        help="show instead how Nsight Compute profiles the kernels of an op",
     )
     return parser
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from aggregator.replay.rank_report import RankReport, read_slow_ranks
 from aggregator.system.plain_text import escape_control_characters
 from profiler_cli.commands.databases import join_ranks, read_aggregation, reading
 from profiler_cli.console import EXIT_DONE
-from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.options.parser import AGGREGATION, SubcommandParser
 
 _DESCRIPTION: Final = (
     "Show which rank makes a distributed job slow, and how long the step would take without it."
@@ -101,32 +100,27 @@ def _compared(paths: Sequence[Path], aggregation: int | None) -> RankReport:
             return read_slow_ranks(stored_events(database.connection), aggr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof stragglers",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used.",
     )
-    parser.add_argument(
-        "files",
+    parser.add(
+        "files FILE",
+        "a DLProf database or profile with several ranks, or the profiles of all ranks; "
+        "or summaries of ranks (dlprof summarize), or folders of them",
         nargs="+",
-        metavar="FILE",
         type=Path,
-        help=(
-            "a DLProf database or profile with several ranks, or the profiles of all ranks; "
-            "or summaries of ranks (dlprof summarize), or folders of them"
-        ),
     )
-    parser.add_argument(
-        "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
-    )
-    parser.add_argument(
+    parser.add(*AGGREGATION)
+    parser.add(
         "--format",
+        "output (default: text); json has all measures",
         choices=("text", "json"),
         default="text",
-        help="output (default: text); json has all measures",
     )
-    parser.add_argument("--json", action="store_true", help="the same as --format=json")
+    parser.add("--json", "the same as --format=json")
     return parser
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +13,7 @@ from aggregator.ranks.summary_schema import SUFFIX
 from aggregator.system.plain_text import escape_control_characters
 from aggregator.system.remote_files import is_url, matching_urls, shown_url
 from profiler_cli.console import EXIT_DONE
-from profiler_cli.options.parser import SubcommandParser, rank_files
+from profiler_cli.options.parser import AGGREGATION, SubcommandParser, rank_files
 from profiler_cli.options.values import whole_number
 from profiler_cli.outputs import display, output_folder
 
@@ -94,46 +93,36 @@ def _line(target: Path, result: dict[str, Any]) -> str:
     return f"Wrote {display(target)}: {rows} ranks and steps, {each:.1f} kB each."
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof summarize",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 3 the executor cannot be used; 4 a profile and 5 a "
         "database cannot be used, or a summary cannot be written.",
     )
-    parser.add_argument(
-        "files",
+    parser.add(
+        "files FILE",
+        "DLProf databases, exports, reports or traces, patterns in quotes, or URLs",
         nargs="+",
-        metavar="FILE",
-        help="DLProf databases, exports, reports or traces, patterns in quotes, or URLs",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="PATH",
+    parser.add(
+        "-o, --output PATH",
+        "the summary (NAME.parquet), or a folder (default: beside each file)",
         type=Path,
-        help="the summary (NAME.parquet), or a folder (default: beside each file)",
     )
-    parser.add_argument(
-        "--first_rank",
+    parser.add(
+        "--first_rank N",
+        "number in the job of the first rank of FILE (default: as recorded, else by names)",
         type=whole_number().parse,
-        metavar="N",
-        help="number in the job of the first rank of FILE (default: as recorded, else by names)",
     )
-    parser.add_argument(
-        "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
-    )
-    parser.add_argument(
-        "--executor",
+    parser.add(*AGGREGATION)
+    parser.add(
+        "--executor NAME",
+        "where files are read: local (default), celery, dask[:ADDRESS]",
         default="local",
-        metavar="NAME",
-        help="where files are read: local (default), celery, dask[:ADDRESS]",
     )
-    parser.add_argument(
-        "--workers",
-        type=whole_number().parse,
-        metavar="N",
-        help="files read at the same time on this machine",
+    parser.add(
+        "--workers N", "files read at the same time on this machine", type=whole_number().parse
     )
-    parser.add_argument("-f", "--force", action="store_true", help="replace existing summaries")
+    parser.add("-f, --force", "replace existing summaries")
     return parser

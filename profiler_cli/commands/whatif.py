@@ -33,7 +33,7 @@ from aggregator.tables.replay import replayed_profile
 from profiler_cli.commands.databases import opened_aggregation
 from profiler_cli.commands.show import marked
 from profiler_cli.console import EXIT_DONE
-from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.options.parser import AGGREGATION, SubcommandParser
 
 _DESCRIPTION: Final = (
     "Replay the steps of a profile: what the step waits for, and how long it would take with "
@@ -95,28 +95,18 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof whatif",
         description=_DESCRIPTION,
         epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used.",
     )
-    add = parser.add_argument
-    add(
-        "database",
-        metavar="DB",
-        nargs="?",
-        help="a DLProf database, or a profile to aggregate first",
-    )
+    parser.add("database DB", "a DLProf database, or a profile to aggregate first", nargs="?")
     for change in CHANGES.values():
         _add_change(parser, change)
-    add("--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)")
-    add(
-        "--save",
-        action="store_true",
-        help="store the critical path and the sensitivity of ops in the database",
-    )
-    add("--format", choices=("text", "json"), default="text", help="output (default: text)")
+    parser.add(*AGGREGATION)
+    parser.add("--save", "store the critical path and the sensitivity of ops in the database")
+    parser.add("--format", "output (default: text)", choices=("text", "json"), default="text")
     return parser
 
 

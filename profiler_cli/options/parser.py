@@ -59,11 +59,26 @@ Exit codes:
 """
 
 
+AGGREGATION: Final = ("--aggregation N", "aggregation of the database (default: last)")
+"""The argument of all subcommands that show an aggregation."""
+
+
 class SubcommandParser(argparse.ArgumentParser):
     """Parses the options of a subcommand; an error in them is a ``UsageError``."""
 
     def __init__(self, **texts: Any) -> None:
         super().__init__(allow_abbrev=False, **texts)
+
+    def add(self, words: str, meaning: str, **more: Any) -> None:
+        """Add an argument, ``-o, --output FILE``; ``N`` is a whole number, no value a switch."""
+        names = [word.rstrip(",") for word in words.split()]
+        if len(names) > 1 and not names[-1].startswith("-"):
+            more["metavar"] = names.pop()
+            if more["metavar"] == "N":
+                more.setdefault("type", int)
+        elif more.keys().isdisjoint(("choices", "action")):
+            more["action"] = "store_true"
+        self.add_argument(*names, help=meaning, **more)
 
     def error(self, message: str) -> NoReturn:
         """Raise the error."""

@@ -6,7 +6,6 @@ asked of the interpreter of that process. No debugger is used: it would stop the
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -202,7 +201,7 @@ def _hint(reason: str) -> str:
     return INSTEAD
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof attach",
         description=(
@@ -211,14 +210,11 @@ def _parser() -> argparse.ArgumentParser:
         ),
         epilog="Exit codes: 0 done; 2 the process cannot be attached to; 3 it cannot stand by.",
     )
-    parser.add_argument(
-        "pid", metavar="PID", type=whole_number(at_least=1).parse, help="number of the process"
-    )
-    parser.add_argument(
-        "--limit",
+    parser.add("pid PID", "number of the process", type=whole_number(at_least=1).parse)
+    parser.add(
+        "--limit SECONDS",
+        f"how long to wait for its main thread (default: {LIMIT_S:.0f})",
         type=float,
         default=LIMIT_S,
-        metavar="SECONDS",
-        help=f"how long to wait for its main thread (default: {LIMIT_S:.0f})",
     )
     return parser

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import time
@@ -116,7 +115,7 @@ def _print_jobs(output: str) -> None:
         )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof record",
         description=(
@@ -125,56 +124,40 @@ def _parser() -> argparse.ArgumentParser:
         ),
         epilog="Exit codes: 0 done; 2 no such job, or it is busy; 3 nothing was recorded.",
     )
-    parser.add_argument(
-        "job",
-        metavar="JOB",
+    parser.add(
+        "job JOB",
+        "number of one of its processes, or a part of its command (default: the only job)",
         nargs="?",
         default="",
-        help="number of one of its processes, or a part of its command (default: the only job)",
     )
-    parser.add_argument("--list", action="store_true", help="list the jobs that stand by")
-    parser.add_argument(
-        "--steps",
-        type=whole_number(at_least=1).parse,
+    parser.add("--list", "list the jobs that stand by")
+    number = whole_number(at_least=1).parse
+    parser.add(
+        "--steps N",
+        f"steps to record (default: {WINDOW_STEPS})",
+        type=number,
         default=WINDOW_STEPS,
-        metavar="N",
-        help=f"steps to record (default: {WINDOW_STEPS})",
     )
-    parser.add_argument(
-        "--all-ranks",
-        action="store_true",
-        help="record the same steps of all processes (default: of the first rank)",
-    )
-    parser.add_argument(
-        "--output_path",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="folder of the profile (default: .)",
-    )
-    parser.add_argument(
-        "--limit",
+    parser.add("--all-ranks", "record the same steps of all processes (default: of the first rank)")
+    parser.add("--output_path DIR", "folder of the profile (default: .)", type=Path, default=Path())
+    parser.add(
+        "--limit SECONDS",
+        f"how long to wait for the end of a step (default: {ANSWER_S:.0f})",
         type=float,
         default=ANSWER_S,
-        metavar="SECONDS",
-        help=f"how long to wait for the end of a step (default: {ANSWER_S:.0f})",
     )
-    parser.add_argument(
-        "--keep",
-        type=whole_number(at_least=1).parse,
+    parser.add(
+        "--keep N",
+        "keep the last N windows whole; of older ones only summaries (default: all)",
+        type=number,
         default=1_000_000,
-        metavar="N",
-        help="keep the last N windows whole; of older ones only summaries (default: all)",
     )
-    parser.add_argument(
-        "--disk_gb",
+    parser.add(
+        "--disk_gb GB",
+        "the same when the windows take more than this (default: no limit)",
         type=float,
         default=float("inf"),
-        metavar="GB",
-        help="the same when the windows take more than this (default: no limit)",
     )
-    parser.add_argument("--keep_export", action="store_true", help="keep the export as well")
-    parser.add_argument(
-        "--format", choices=("text", "json", "markdown"), default="text", help="(default: text)"
-    )
+    parser.add("--keep_export", "keep the export as well")
+    parser.add("--format", "(default: text)", choices=("text", "json", "markdown"), default="text")
     return parser

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -43,8 +43,8 @@ from aggregator.tables.declared.advice import ADVICE
 from profiler_cli.commands.compare import (
     EXIT_CANNOT_TELL,
     EXIT_REGRESSION,
-    parse_percent,
-    report_path,
+    add_report,
+    add_slowdown,
     write_report,
 )
 from profiler_cli.commands.databases import opened_aggregation
@@ -97,7 +97,7 @@ def run_trial_command(words: Sequence[str]) -> int:
     return EXIT_INTERRUPTED if trial.is_interrupted else _exit_code(report, options.max_slowdown)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="dlprof trial",
         description=(
@@ -107,76 +107,43 @@ def _parser() -> argparse.ArgumentParser:
         ),
         epilog=_EPILOG,
     )
-    add = parser.add_argument
-    add("--base", metavar="COMMAND", help="the program as it is: 'python train.py'")
+    add = parser.add
+    several: dict[str, Any] = {"action": "append", "default": []}
+    add("--base COMMAND", "the program as it is: 'python train.py'")
     add(
-        "--try",
+        "--try COMMAND",
+        "a variant; may be repeated, and begin with settings: 'NAME=VALUE python train.py'",
         dest="tries",
-        action="append",
-        default=[],
-        metavar="COMMAND",
-        help="a variant; may be repeated, and begin with settings: 'NAME=VALUE python train.py'",
+        **several,
     )
     plan = TrialPlan(())
-    add("--repeats", type=int, default=plan.repeats, metavar="N", help="most runs of each (5)")
-    add("--steps", type=int, default=plan.steps, metavar="N", help="steps timed in a run (200)")
+    add("--repeats N", "most runs of each (5)", default=plan.repeats)
+    add("--steps N", "steps timed in a run (200)", default=plan.steps)
     add(
-        "--run-seconds",
+        "--run-seconds S",
+        "fewer steps are timed after so long (60)",
         type=float,
         default=plan.run_s,
-        metavar="S",
-        help="fewer steps are timed after so long (60)",
     )
     add(
-        "--time-limit",
+        "--time-limit S",
+        "a run that has not been timed by then is ended, and has failed (600)",
         type=float,
         default=plan.limit_s,
-        metavar="S",
-        help="a run that has not been timed by then is ended, and has failed (600)",
     )
-    add("--no-early-stop", action="store_true", help="run all repeats, however narrow the interval")
-    add("--seed", type=int, metavar="N", help="seed of the order of the runs")
-    add(
-        "--max-slowdown",
-        type=parse_percent,
-        default=Fraction(3, 100),
-        metavar="PCT",
-        help="slowdown that is no regression yet (default: 3%%)",
-    )
-    add("--database", metavar="DB", help=f"profile of the base that predicts ({DATABASE})")
-    add("--aggregation", type=int, metavar="N", help="aggregation of it (default: last)")
-    add(
-        "--advice",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="advice of it that --try follows; in the order of the tries",
-    )
-    add(
-        "--whatif",
-        action="append",
-        default=[],
-        metavar="CHANGES",
-        help="or a what-if: 'channels-last', 'remove=item no-sync'",
-    )
-    add("--profile", action="store_true", help="capture each variant once afterwards, and compare")
-    add(
-        "--output_path",
-        default="dlprof_trial",
-        metavar="DIR",
-        help="folder for these captures (dlprof_trial)",
-    )
-    add("--replay", action="store_true", help=f"show the trials in {FILE} beside the database")
-    add("--format", choices=tuple(FORMATS), default="text", help="output (default: text)")
-    add("--json", dest="format", action="store_const", const="json", help="as --format=json")
-    add(
-        "--report",
-        action="append",
-        default=[],
-        type=report_path(SUFFIXES),
-        metavar="FILE",
-        help=f"also write a report in the format of its suffix: {', '.join(SUFFIXES)}",
-    )
+    add("--no-early-stop", "run all repeats, however narrow the interval")
+    add("--seed N", "seed of the order of the runs")
+    add_slowdown(parser)
+    add("--database DB", f"profile of the base that predicts ({DATABASE})")
+    add("--aggregation N", "aggregation of it (default: last)")
+    add("--advice NAME", "advice of it that --try follows; in the order of the tries", **several)
+    add("--whatif CHANGES", "or a what-if: 'channels-last', 'remove=item no-sync'", **several)
+    add("--profile", "capture each variant once afterwards, and compare")
+    add("--output_path DIR", "folder for these captures (dlprof_trial)", default="dlprof_trial")
+    add("--replay", f"show the trials in {FILE} beside the database")
+    add("--format", "output (default: text)", choices=tuple(FORMATS), default="text")
+    add("--json", "as --format=json", dest="format", action="store_const", const="json")
+    add_report(parser, SUFFIXES)
     return parser
 
 

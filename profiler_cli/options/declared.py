@@ -9,17 +9,17 @@ from typing import Final
 from aggregator.options import DEFAULT_PROFILE_NAME, Mode
 from profiler_cli.options.values import (
     BOOLEAN,
+    COUNT_OR_ALL,
+    DURATION,
+    GIGABYTES,
+    MILLISECONDS,
+    SLOWER_STEPS,
     Kind,
     Tokens,
     any_text,
-    count_or_all,
-    duration,
-    gigabytes,
     list_of_words,
-    milliseconds,
     one_of,
     seconds,
-    slower_steps,
     whole_number,
 )
 from profiler_cli.reports.declared import REPORTS
@@ -100,43 +100,49 @@ class Options:
 class Option:
     """One option."""
 
-    name: str  # Field of ``Options``.
-    spellings: tuple[str, ...]  # All spellings; messages use the first long one.
+    words: str  # All spellings; the first long one names it in messages and in ``Options``.
     kind: Kind | Tokens | None  # Kind of its value; None if it takes no value.
     help: str  # One or two sentences for ``--help``.
     default: str = ""  # The default in words; empty if it is not shown.
+
+    @property
+    def spellings(self) -> list[str]:
+        """All spellings."""
+        return self.words.split()
 
     @property
     def title(self) -> str:
         """The spelling for messages."""
         return next(word for word in self.spellings if word.startswith("--"))
 
+    @property
+    def name(self) -> str:
+        """Field of ``Options``."""
+        return self.title.removeprefix("--")
+
 
 GENERAL: Final = (
-    Option("help", ("-h", "--help"), None, "Show this help and exit."),
-    Option("version", ("-V", "--version"), None, "Show the version and exit."),
+    Option("-h --help", None, "Show this help and exit."),
+    Option("-V --version", None, "Show the version and exit."),
     Option(
-        "force",
-        ("-f", "--force"),
+        "-f --force",
         BOOLEAN,
         "Overwrite existing databases and reports. Otherwise the new files get _1, _2, ... in "
         "their names.",
         "false",
     ),
     Option(
-        "verbosity",
-        ("-v", "--verbosity"),
+        "-v --verbosity",
         one_of(VERBOSITIES),
         "Log level. quiet shows only errors, minimal only results.",
         "normal",
     ),
-    Option("debug", ("--debug",), None, "Show the full traceback of an error."),
+    Option("--debug", None, "Show the full traceback of an error."),
 )
 
 INPUT: Final = (
     Option(
-        "database",
-        ("--database", "--nsys_database"),
+        "--database --nsys_database",
         any_text("FILE[,FILE...]"),
         "Aggregate this Nsight Systems export (SQLite) or DLProf database instead of profiling "
         "an application. Several files, or a pattern in quotes ('rank*.sqlite'), are the ranks of "
@@ -144,22 +150,19 @@ INPUT: Final = (
         "none",
     ),
     Option(
-        "workers",
-        ("--workers",),
+        "--workers",
         whole_number(at_least=1),
         "Number of rank files to read at the same time.",
         "by cores and memory",
     ),
     Option(
-        "executor",
-        ("--executor",),
+        "--executor",
         any_text("NAME"),
         "Where rank files are read: local, celery or dask[:ADDRESS].",
         "local",
     ),
     Option(
-        "mode",
-        ("-m", "--mode"),
+        "-m --mode",
         one_of(tuple(mode.value for mode in Mode), Mode),
         "Framework whose ranges the profile contains.",
         "auto",
@@ -169,97 +172,83 @@ INPUT: Final = (
 # These have an effect only if an application is profiled.
 CAPTURE: Final = (
     Option(
-        "nsys_base_name",
-        ("--nsys_base_name", "--nsys_base_output_filename"),
+        "--nsys_base_name --nsys_base_output_filename",
         any_text("NAME"),
         "Name of the Nsight Systems files, without extension.",
         "nsys_profile",
     ),
     Option(
-        "nsys_opts",
-        ("--nsys_opts", "--nsys_options"),
+        "--nsys_opts --nsys_options",
         any_text("OPTIONS"),
         "Options for nsys, in quotes.",
         "-t cuda,nvtx -s none",
     ),
+    Option("--nsys_path", any_text("FILE"), "The nsys program to run.", "nsys on PATH"),
     Option(
-        "nsys_path", ("--nsys_path",), any_text("FILE"), "The nsys program to run.", "nsys on PATH"
-    ),
-    Option(
-        "collector",
-        ("--collector",),
+        "--collector",
         one_of(("auto", "nsys", "cupti")),
         "What records the application: dlprof's own collector (cupti) or Nsight Systems. auto: "
         "the own one; Nsight Systems with --nsys_path or --nsys_opts, or where the own one does "
         "not work.",
         "auto",
     ),
-    Option("delay", ("-y", "--delay"), seconds(), "Start profiling after this many seconds.", "0"),
+    Option("-y --delay", seconds(), "Start profiling after this many seconds.", "0"),
     Option(
-        "duration",
-        ("-d", "--duration"),
+        "-d --duration",
         seconds(above_zero=True),
         "Profile for this many seconds, then end the application.",
         "the whole application",
     ),
     Option(
-        "nsys_profile_range",
-        ("--nsys_profile_range",),
+        "--nsys_profile_range",
         BOOLEAN,
         "Profile only between profiler start and stop calls in the script.",
         "false",
     ),
     Option(
-        "memory",
-        ("--memory",),
+        "--memory",
         BOOLEAN,
         "Record all allocations of GPU memory: those of the CUDA driver in the profile, and those "
         "of PyTorch with modules and call stacks in a snapshot for dlprof memory.",
         "false",
     ),
     Option(
-        "graph_nodes",
-        ("--graph_nodes",),
+        "--graph_nodes",
         BOOLEAN,
         "Record each kernel of CUDA graphs (--cuda-graph-trace=node of nsys), not only whole "
         "graphs: kernels then belong to the ops that were captured. Replays take longer.",
         "false",
     ),
     Option(
-        "end_with_dlprof",
-        ("--end_with_dlprof",),
+        "--end_with_dlprof",
         BOOLEAN,
         "End the application if dlprof itself is killed. Otherwise it goes on, and what was "
         "recorded is kept.",
         "false",
     ),
     Option(
-        "keep_environment",
-        ("--keep_environment",),
+        "--keep_environment",
         BOOLEAN,
         "Leave in the Nsight Systems export what it records of the processes of this machine: "
         "environment variables, command lines and output.",
         "false",
     ),
     Option(
-        "bare_steps",
-        ("--bare_steps",),
+        "--bare_steps",
         whole_number(),
         "Time at least this many steps of a PyTorch loop without markers and collection, then "
         "profile; the result says what profiling cost. 0 profiles from the start.",
         "10 for 1 to 5 s; 5 of a loop of unknown length",
     ),
     Option(
-        "profile_steps",
-        ("--profile_steps",),
-        count_or_all(),
+        "--profile_steps",
+        COUNT_OR_ALL,
         "Record this many steps of each loop of PyTorch, then detach: the rest of the run is "
         "not slowed down. all records the whole run, as DLProf did.",
         "about 40, for at least 2 s",
     ),
     Option(
-        "detail",
-        ("--detail",),
+        "--detail",
         one_of(DETAILS),
         "How much is recorded. normal: ranges of modules and ops, with shapes, in a few steps of a "
         "PyTorch loop; later steps run without them, and their kernels get their names by "
@@ -268,37 +257,30 @@ CAPTURE: Final = (
         "normal",
     ),
     Option(
-        "standby",
-        ("--standby",),
+        "--standby",
         BOOLEAN,
         "Record nothing until dlprof record asks for some steps, and then leave the process again. "
         "DLPROF_STANDBY=1 in the environment has the same effect.",
         "false",
     ),
     Option(
-        "every",
-        ("--every",),
-        duration(),
-        "With --standby: record a window every so often, such as 30m or 1h.",
+        "--every", DURATION, "With --standby: record a window every so often, such as 30m or 1h."
     ),
     Option(
-        "when",
-        ("--when",),
-        slower_steps(),
+        "--when",
+        SLOWER_STEPS,
         "With --standby: record a window when two minutes in sequence have steps longer than those "
         "before by this factor, as in 'step>1.1x'.",
     ),
     Option(
-        "keep",
-        ("--keep",),
+        "--keep",
         whole_number(at_least=1),
         "With --every or --when: keep the last N windows whole; of older ones only summaries.",
         "20",
     ),
     Option(
-        "disk_gb",
-        ("--disk_gb",),
-        gigabytes(),
+        "--disk_gb",
+        GIGABYTES,
         "With --every or --when: room that whole windows may take. Unit: GB.",
         "10",
     ),
@@ -306,16 +288,14 @@ CAPTURE: Final = (
 
 AGGREGATION: Final = (
     Option(
-        "key_node",
-        ("--key_node", "--key_op"),
+        "--key_node --key_op",
         any_text("OP"),
         "The op or range that marks the end of an iteration: an Op ID, an op name, or a range "
         "name with # for its counter, as in 'iteration #'.",
         "chosen from the profile",
     ),
     Option(
-        "phase",
-        ("--phase",),
+        "--phase",
         any_text("NAME"),
         "Aggregate only iterations of this phase: prefill or decode of a serving engine or of "
         "generate(), train, or another name that the program gave. For a "
@@ -323,38 +303,25 @@ AGGREGATION: Final = (
         "all iterations",
     ),
     Option(
-        "list_key_nodes",
-        ("--list_key_nodes", "--list-key-nodes"),
+        "--list_key_nodes --list-key-nodes",
         None,
         "Print the candidates for the key node of --database, each with its iterations and how "
         "even they are, and write nothing.",
     ),
+    Option("--iter_start", whole_number(), "First iteration to aggregate, inclusive.", "0"),
     Option(
-        "iter_start",
-        ("--iter_start",),
-        whole_number(),
-        "First iteration to aggregate, inclusive.",
-        "0",
+        "--iter_stop", whole_number(), "Last iteration to aggregate, inclusive.", "the last found"
     ),
     Option(
-        "iter_stop",
-        ("--iter_stop",),
-        whole_number(),
-        "Last iteration to aggregate, inclusive.",
-        "the last found",
-    ),
-    Option(
-        "gpu_peaks",
-        ("--gpu_peaks",),
+        "--gpu_peaks",
         any_text("NAME=VALUE[,NAME=VALUE...]"),
         "Peak rates of the GPU, instead of the known ones, for example "
         "float16=989.4,bandwidth=4800 (TFLOP/s and GB/s).",
         "known rates, or DLPROF_GPU_PEAKS",
     ),
     Option(
-        "bare_step_ms",
-        ("--bare_step_ms",),
-        milliseconds(),
+        "--bare_step_ms",
+        MILLISECONDS,
         "What a step takes without profiling, as the program itself prints it. Without it, and "
         "without steps that dlprof timed, nothing can be said of what idle time of the GPU costs.",
         "measured by dlprof python ..., else unknown",
@@ -363,93 +330,63 @@ AGGREGATION: Final = (
 
 OUTPUT: Final = (
     Option(
-        "output_path",
-        ("--output_path",),
+        "--output_path",
         any_text("FOLDER", Path),
         "Folder for all output files; created if missing. %q{RANK} in it and in other output names "
         "is replaced by the value of that environment variable.",
         "./",
     ),
     Option(
-        "profile_name",
-        ("--profile_name", "--base_name"),
+        "--profile_name --base_name",
         any_text("NAME"),
         "Name of the profile, shown in the viewer. Report file names begin with it, with _ for "
         "spaces.",
         DEFAULT_PROFILE_NAME,
     ),
     Option(
-        "reports",
-        ("--reports", "--report"),
+        "--reports --report",
         REPORTS_KIND,
         f"Reports to write: all, {', '.join(REPORTS_KIND.tokens)}; not part of all: "
         f"{', '.join(REPORTS_KIND.extra)}.",
         "none",
     ),
+    Option("--formats --file_formats", FORMATS_KIND, "File formats of the reports.", "csv"),
     Option(
-        "formats",
-        ("--formats", "--file_formats"),
-        FORMATS_KIND,
-        "File formats of the reports.",
-        "csv",
-    ),
-    Option(
-        "domains",
-        ("--domains",),
+        "--domains",
         list_of_words("DOMAIN[,DOMAIN...]"),
         "Custom NVTX domains to write reports for.",
         "all",
     ),
+    Option("--detailed_mode", BOOLEAN, "TensorFlow only: show data types of the ops.", "true"),
     Option(
-        "detailed_mode",
-        ("--detailed_mode",),
-        BOOLEAN,
-        "TensorFlow only: show data types of the ops.",
-        "true",
+        "--extended", BOOLEAN, "Append columns to the reports that DLProf did not have.", "false"
     ),
     Option(
-        "extended",
-        ("--extended",),
-        BOOLEAN,
-        "Append columns to the reports that DLProf did not have.",
-        "false",
-    ),
-    Option(
-        "summary",
-        ("--summary",),
+        "--summary",
         one_of(SUMMARIES),
         "Also write a summary of the ranks, for dlprof stragglers. auto: after profiling an "
         "application with several ranks, or one rank of a job.",
         "auto",
     ),
-    Option(
-        "dump_model_data",
-        ("--dump_model_data",),
-        BOOLEAN,
-        "Also write the raw correlated data as JSON.",
-        "false",
-    ),
+    Option("--dump_model_data", BOOLEAN, "Also write the raw correlated data as JSON.", "false"),
 )
 
 # These have no effect and are accepted for old command lines.
 RETIRED: Final = (
     Option(
-        "tb_dir",
-        ("--tb_dir",),
+        "--tb_dir",
         any_text("FOLDER"),
         "Folder for TensorBoard event files, which are no longer written.",
         "event_files",
     ),
     Option(
-        "suppress_tb_files",
-        ("-b", "--suppress_tb_files"),
+        "-b --suppress_tb_files",
         BOOLEAN,
         "Write no TensorBoard event files, which are no longer written.",
         "false",
     ),
     Option(
-        "graphdef",
-        ("--graphdef",),
+        "--graphdef",
         any_text("auto|FILE"),
         "Graph definition of a TensorFlow 1 model, which is no longer needed.",
         "none",

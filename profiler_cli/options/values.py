@@ -85,67 +85,60 @@ def whole_number(at_least: int = 0) -> Kind:
     return Kind("N", f"a whole number of at least {at_least}", parse)
 
 
-def count_or_all() -> Kind:
-    """Return a whole number above 0, or ``all``; kept as text."""
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) > 0
 
-    def parse(text: str) -> str:
-        is_count = text.isascii() and text.isdigit() and int(text) > 0
-        return _checked(text, is_count or text == "all")
 
-    return Kind("N|all", "a whole number of at least 1, or all", parse)
+COUNT_OR_ALL: Final = Kind(
+    "N|all",
+    "a whole number of at least 1, or all",
+    lambda text: _checked(text, _is_count(text) or text == "all"),
+)
+"""Kept as text."""
+
+
+def _real(
+    metavar: str,
+    expects: str,
+    is_valid: Callable[[float], bool],
+    read: Callable[[str], float] = float,
+) -> Kind:
+    return Kind(metavar, expects, lambda text: _checked(value := read(text), is_valid(value)))
 
 
 def seconds(*, above_zero: bool = False) -> Kind:
     """Return a time in seconds, which may have a fraction."""
-
-    def parse(text: str) -> float:
-        time = float(text)
-        is_enough = time > 0 if above_zero else time >= 0
-        return _checked(time, math.isfinite(time) and is_enough)
-
     limit = "above 0" if above_zero else "of at least 0"
-    return Kind("SECONDS", f"a number of seconds {limit}", parse)
+    return _real(
+        "SECONDS",
+        f"a number of seconds {limit}",
+        lambda time: 0 <= time < math.inf and (time > 0 or not above_zero),
+    )
 
 
-def duration() -> Kind:
-    """A time of at least 10 s with its unit, as in ``90s``, ``30m`` or ``1h``; kept in seconds."""
-
-    def parse(text: str) -> float:
-        time = float(text[:-1]) * _UNITS_S.get(text[-1:], math.nan)
-        return _checked(time, math.isfinite(time) and time >= LEAST_DURATION_S)
-
-    return Kind("TIME", "a time of at least 10s, as in 90s, 30m or 1h", parse)
+def _factor(text: str) -> float:
+    match = _SLOWER.fullmatch(text.replace(" ", ""))
+    return float(match[1]) if match is not None else math.nan
 
 
-def gigabytes() -> Kind:
-    """A size in GB above 0."""
-
-    def parse(text: str) -> float:
-        size = float(text)
-        return _checked(size, math.isfinite(size) and size > 0)
-
-    return Kind("GB", "a number of GB above 0", parse)
-
-
-def slower_steps() -> Kind:
-    """Return a condition ``step>FACTORx``, which is kept as the factor."""
-
-    def parse(text: str) -> float:
-        match = _SLOWER.fullmatch(text.replace(" ", ""))
-        factor = float(match[1]) if match is not None else math.nan
-        return _checked(factor, 1 < factor < math.inf)
-
-    return Kind("CONDITION", "step>FACTORx with a factor above 1, as in 'step>1.1x'", parse)
-
-
-def milliseconds() -> Kind:
-    """Return a time in milliseconds, which may have a fraction, of at least a nanosecond."""
-
-    def parse(text: str) -> float:
-        time = float(text)
-        return _checked(time, 1e-6 <= time <= 1e12)
-
-    return Kind("MS", "a number of milliseconds above 0", parse)
+DURATION: Final = _real(
+    "TIME",
+    "a time of at least 10s, as in 90s, 30m or 1h",
+    lambda time: LEAST_DURATION_S <= time < math.inf,
+    lambda text: float(text[:-1]) * _UNITS_S.get(text[-1:], math.nan),
+)
+"""Kept in seconds."""
+GIGABYTES: Final = _real("GB", "a number of GB above 0", lambda size: 0 < size < math.inf)
+MILLISECONDS: Final = _real(
+    "MS", "a number of milliseconds above 0", lambda time: 1e-6 <= time <= 1e12
+)
+SLOWER_STEPS: Final = _real(
+    "CONDITION",
+    "step>FACTORx with a factor above 1, as in 'step>1.1x'",
+    lambda factor: 1 < factor < math.inf,
+    _factor,
+)
+"""Kept as the factor."""
 
 
 def list_of_words(metavar: str) -> Kind:

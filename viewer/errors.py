@@ -44,14 +44,27 @@ _DRF_CODES: dict[type[exceptions.APIException], tuple[str, str, str]] = {
 }
 
 
+_CODES: dict[int, str] = {
+    400: "UNKNOWN_DOMAIN UPLOAD_INCOMPLETE",
+    403: "PATH_NOT_ALLOWED RECORDING_NOT_ALLOWED",
+    404: "ITERATION_NOT_FOUND JOB_NOT_FOUND OP_NOT_FOUND PROFILE_NOT_SERVED UPLOAD_NOT_FOUND",
+    409: "CANNOT_REAGGREGATE JOB_STATE PROFILE_BUSY READ_ONLY_PROFILE TIMELINE_CHANGED",
+    413: "PROFILE_TOO_LARGE",
+    422: "PROFILE_REFUSED REPORT_NEEDS_NSYS",
+    429: "TOO_MANY_JOBS",
+    500: "INTERNAL_ERROR WORKER_LOST",
+    503: "STATE_UNAVAILABLE",
+    507: "STORAGE_FULL",
+}
+_STATUS = {code: status for status, codes in _CODES.items() for code in codes.split()}
+
+
 class ViewerError(DlprofError):
     """A request that cannot be served: what is named does not exist, or is not allowed now."""
 
-    def __init__(
-        self, message: str, code: str, http_status: int, *, hint: str = "", **details: JSONValue
-    ) -> None:
+    def __init__(self, message: str, code: str, *, hint: str = "", **details: JSONValue) -> None:
         super().__init__(message, hint=hint, **details)
-        self.code, self.http_status = code, http_status
+        self.code, self.http_status = code, _STATUS[code]
 
 
 def error_body(
@@ -87,7 +100,6 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | 
         error = ViewerError(
             say("The viewer's own state cannot be used: {reason}.", reason=exc),
             "STATE_UNAVAILABLE",
-            503,
             hint=say("Its disk may be full, or its folder not be writable."),
         )
         return Response({"error": error.to_dict()}, status=503, headers=_when(503))

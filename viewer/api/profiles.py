@@ -209,9 +209,7 @@ def _changeable(profile: str) -> Path:
 
 
 def _refused(reason: str, code: str) -> ViewerError:
-    return ViewerError(
-        reason, code, 409, hint=say("Copy it to a folder of your own and open the copy.")
-    )
+    return ViewerError(reason, code, hint=say("Copy it to a folder of your own and open the copy."))
 
 
 def _requested(request: Request, database: ProfileDatabase) -> AggregationRequest:

@@ -131,7 +131,6 @@ def _domain(database: ProfileDatabase, wanted: str | None) -> str:
         raise ViewerError(
             say("The profile has no domain {wanted!r}.", wanted=wanted),
             "UNKNOWN_DOMAIN",
-            400,
             hint=say("It has {names}.", names=", ".join(known)),
             domain=wanted,
             known=list(known),
@@ -145,7 +144,6 @@ def _check_iteration(database: ProfileDatabase, params: Mapping[str, str | int])
         raise ViewerError(
             say("The profile has no iteration {iteration}.", iteration=params["iteration"]),
             "ITERATION_NOT_FOUND",
-            404,
         )
 
 
@@ -160,6 +158,5 @@ def _check_op(database: ProfileDatabase, params: Mapping[str, str | int]) -> Non
     raise ViewerError(
         say("The aggregation has no op {op_id!r} in this domain.", op_id=params["op_id"]),
         "OP_NOT_FOUND",
-        404,
         hint=say("Did you mean {names}?", names=", ".join(close)) if close else "",
     )

@@ -68,7 +68,6 @@ class RunningJobsView(ResourceView):
             raise ViewerError(
                 _REFUSAL,
                 "RECORDING_NOT_ALLOWED",
-                403,
                 hint=say("Start it with DLPROF_RECORD_JOBS=1 to let others record them."),
             )
         wanted = NewWindowSerializer.read(request)

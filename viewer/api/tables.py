@@ -185,7 +185,6 @@ def spooled(write: Callable[[IO[bytes]], None], name: str, content_type: str) ->
                 error=error.strerror or error,
             ),
             "STORAGE_FULL",
-            507,
             hint=say("Make room in it, then try again."),
         ) from error
     return FileResponse(file, as_attachment=True, filename=name, content_type=content_type)

@@ -75,7 +75,6 @@ class TimelineTilesView(ResourceView):
                 raise ViewerError(
                     say("The profile has changed since its timeline was opened."),
                     "TIMELINE_CHANGED",
-                    409,
                     hint=say("Load the page again."),
                 )
             data = timeline.tiles(lanes, shift, number, Selection.of(params.dict()))

@@ -35,7 +35,7 @@ _SHOWN = 120
 class NewProfile:
     """A request to add a profile."""
 
-    mode: str  # How the ranges of an import are read.
+    mode: str = Mode.AUTO.value  # How the ranges of an import are read.
     path: str = ""  # A file in an open folder; empty: an upload.
     upload: str = ""  # Id of a complete upload; empty: a path.
     name: str = ""  # For the profile; empty: its own.
@@ -182,7 +182,6 @@ def _not_allowed() -> ViewerError:
     return ViewerError(
         say("There is no file of that path in the folders that may be registered from."),
         "PATH_NOT_ALLOWED",
-        403,
         hint=say("Serve its folder, name it in DLPROF_PROFILE_FOLDERS, or upload the file."),
     )
 
@@ -239,7 +238,6 @@ def rank_paths(raw: str) -> list[str]:
         raise ViewerError(
             say("No profile matches that path."),
             "PATH_NOT_ALLOWED",
-            403,
             hint=say("Check the folder and the pattern."),
         )
     return [str(path) for path in sorted(found, key=natural_order)]

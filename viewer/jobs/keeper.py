@@ -314,7 +314,7 @@ def internal_error(kind: str) -> dict[str, Any]:
     """Return the error of a job whose task raised an unexpected exception, of class ``kind``."""
     message = say("The job failed: internal error ({kind}).", kind=kind)
     hint = say("The log of the worker has the details; please report them.")
-    return with_templates(ViewerError(message, "INTERNAL_ERROR", 500, hint=hint).to_dict())
+    return with_templates(ViewerError(message, "INTERNAL_ERROR", hint=hint).to_dict())
 
 
 def _lost_error(job: Job, worker: str) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def _lost_error(job: Job, worker: str) -> dict[str, Any]:
         attempts=job.attempts,
     )
     hint = say("It may have run out of memory. Aggregate fewer iterations, or try again.")
-    return with_templates(ViewerError(message, "WORKER_LOST", 500, hint=hint).to_dict())
+    return with_templates(ViewerError(message, "WORKER_LOST", hint=hint).to_dict())
 
 
 def _tidy() -> None:

@@ -114,7 +114,7 @@ def find(job_id: str) -> Job:
     """Return the job with an id, or raise ``JOB_NOT_FOUND``."""
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
-        raise ViewerError(say("There is no job {job_id!r}.", job_id=job_id), "JOB_NOT_FOUND", 404)
+        raise ViewerError(say("There is no job {job_id!r}.", job_id=job_id), "JOB_NOT_FOUND")
     return job
 
 
@@ -136,7 +136,6 @@ def cancel(job_id: str) -> Job:
         raise ViewerError(
             say("The job cannot be cancelled: it is {state}.", state=find(job_id).state),
             "JOB_STATE",
-            409,
             state=job.state,
         )
     return find(job_id)
@@ -152,7 +151,7 @@ def retry(job_id: str) -> Job:
     job = find(job_id)
     if job.kind == JobKind.IMPORT and not StoredProfile.objects.filter(pk=job.profile_id).exists():
         raise ViewerError(
-            say("What it was to import has been deleted."), "JOB_STATE", 409, state=job.state
+            say("What it was to import has been deleted."), "JOB_STATE", state=job.state
         )
     check_queue()
     with transaction.atomic():  # the keeper may be deleting what the job left
@@ -175,7 +174,6 @@ def _begin_again(job: Job) -> None:
                 state=state,
             ),
             "JOB_STATE",
-            409,
             state=state,
         )
     if job.kind == JobKind.IMPORT:
@@ -232,7 +230,6 @@ def check_queue() -> None:
         raise ViewerError(
             say("{limit:,} jobs wait already, and no more may.", limit=limit),
             "TOO_MANY_JOBS",
-            429,
             hint=say("Try again when some have ended, or cancel jobs that are not needed."),
             limit=limit,
         )

@@ -54,7 +54,6 @@ def inspect(path: Path, file_name: str, limit_s: float = CHECK_LIMIT_S) -> Forma
         raise ViewerError(
             say("'{path}' cannot be read: {error}.", path=file_name, error=error.strerror),
             "PROFILE_REFUSED",
-            422,
             hint=say("Let the viewer's user read it."),
         ) from error
     # Only by its name a packed trace differs from any other file that gzip packed.
@@ -78,16 +77,14 @@ def _is_profile(path: Path, found: Format) -> bool:
         raise ViewerError(
             say("A report of Nsight Systems can be opened by nsys only, which is not installed."),
             "REPORT_NEEDS_NSYS",
-            422,
             hint=say("Export it where it was made: nsys export -t sqlite <report>"),
         ) from error
     except ProfileError as error:
         if found is not Format.TRACE:
-            raise ViewerError(error.message, "PROFILE_REFUSED", 422, hint=error.hint) from error
+            raise ViewerError(error.message, "PROFILE_REFUSED", hint=error.hint) from error
         raise ViewerError(
             say("The file is JSON, but no complete trace of torch.profiler."),
             "PROFILE_REFUSED",
-            422,
             hint=say("Take what export_chrome_trace of torch.profiler wrote (.json or .json.gz)."),
         ) from error
 
@@ -98,13 +95,11 @@ def _not_a_profile(header: bytes) -> ViewerError:
             return ViewerError(
                 say("The file is packed ({kind}), and packed files are not taken.", kind=kind),
                 "PROFILE_REFUSED",
-                422,
                 hint=say("Unpack it first."),
             )
     return ViewerError(
         say("The file is no profile: neither SQLite nor a report of Nsight Systems."),
         "PROFILE_REFUSED",
-        422,
         hint=say(
             "Take an SQLite export (nsys export -t sqlite), a .nsys-rep, a trace of "
             "torch.profiler, or a DLProf database."
@@ -135,7 +130,6 @@ def _inspect_sqlite(path: Path, limit_s: float) -> Format:
         raise ViewerError(
             say("The file is damaged or incomplete: {reason}.", reason=error),
             "PROFILE_REFUSED",
-            422,
             hint=_AGAIN,
         ) from error
 
@@ -170,7 +164,6 @@ def _check_length(path: Path) -> None:
                 full=page_size * pages,
             ),
             "PROFILE_REFUSED",
-            422,
             hint=_AGAIN,
         )
 
@@ -187,7 +180,6 @@ def _check_pages(connection: SqlProcess) -> None:
         raise ViewerError(
             say("The file is damaged or incomplete: {reason}.", reason=found.splitlines()[0][:200]),
             "PROFILE_REFUSED",
-            422,
             hint=_AGAIN,
         )
 
@@ -201,7 +193,6 @@ def _kind(path: Path, tables: set[str]) -> Format:
         raise ViewerError(
             say("The SQLite file is neither an export of Nsight Systems nor a DLProf database."),
             "PROFILE_REFUSED",
-            422,
             hint=say("Make an export with: nsys export -t sqlite profile.nsys-rep"),
         ) from None
     return Format.DATABASE
@@ -218,10 +209,9 @@ def _check_plain(path: Path, master: list[tuple[str, ...]]) -> None:
                     name=name[:80],
                 ),
                 "PROFILE_REFUSED",
-                422,
                 hint=_EXPORT_AGAIN,
             )
     try:
         list_tables(path)
     except CorruptProfileError as error:
-        raise ViewerError(error.message, "PROFILE_REFUSED", 422, hint=_EXPORT_AGAIN) from error
+        raise ViewerError(error.message, "PROFILE_REFUSED", hint=_EXPORT_AGAIN) from error

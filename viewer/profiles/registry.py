@@ -88,7 +88,6 @@ class Registry:
         raise ViewerError(
             say("No profile {wanted!r} is served here.", wanted=wanted),
             "PROFILE_NOT_SERVED",
-            404,
             hint=say("GET /api/v1/profiles/ lists those that are."),
             profile=wanted,
         )

@@ -103,7 +103,7 @@ def storage_error(error: OSError) -> ViewerError:
     else:
         message = say("The viewer cannot store profiles: {reason}.", reason=error.strerror)
         hint = say("Let the viewer's user write to the folder of DLPROF_UPLOAD_DIR.")
-    return ViewerError(message, "STORAGE_FULL", 507, hint=hint)
+    return ViewerError(message, "STORAGE_FULL", hint=hint)
 
 
 def safe_stem(file_name: str) -> str:
@@ -203,14 +203,12 @@ def remove(wanted: str, served: ServedProfile | None) -> tuple[list[str], bool]:
         raise ViewerError(
             say("No profile {wanted!r} is served here.", wanted=wanted),
             "PROFILE_NOT_SERVED",
-            404,
             profile=wanted,
         )
     if Job.objects.filter(profile_id=wanted, state__in=ACTIVE_STATES).exists():
         raise ViewerError(
             say("Jobs for this profile are queued or running."),
             "PROFILE_BUSY",
-            409,
             hint=say("Cancel them first."),
             profile=wanted,
         )
@@ -259,7 +257,6 @@ def check_room(size_bytes: int) -> None:
         raise ViewerError(
             say("The disk of the viewer has no room for this file."),
             "STORAGE_FULL",
-            507,
             hint=say("Delete profiles first."),
         )
     check_quota(size_bytes)
@@ -275,7 +272,6 @@ def check_quota(size_bytes: int) -> None:
                 quota=quota,
             ),
             "STORAGE_FULL",
-            507,
             hint=say("Delete profiles first, or raise DLPROF_UPLOAD_QUOTA_BYTES."),
             quota_bytes=quota,
         )
@@ -330,9 +326,7 @@ def _delete(folder: Path) -> list[str]:
     if folder.resolve().parent != _upload_dir().resolve():
         # The path comes from a row; only folders in the viewer's own storage are deleted.
         raise ViewerError(
-            say("{name!r} is not stored by this viewer.", name=folder.name),
-            "PROFILE_NOT_SERVED",
-            404,
+            say("{name!r} is not stored by this viewer.", name=folder.name), "PROFILE_NOT_SERVED"
         )
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != _PLACEHOLDER]
     inside = Q(folder=str(folder)) | Q(path__startswith=f"{folder}/")

@@ -106,7 +106,6 @@ def _copy(body: SupportsRead[bytes], file: BinaryIO, size_bytes: int) -> None:
                     size=size_bytes,
                 ),
                 "UPLOAD_INCOMPLETE",
-                400,
                 hint=say("Send the file again."),
             )
         left -= len(block)
@@ -126,7 +125,6 @@ def check_size(size_bytes: int) -> None:
                 limit=limit,
             ),
             "PROFILE_TOO_LARGE",
-            413,
             hint=say("Aggregate it with dlprof --database, or raise DLPROF_MAX_PROFILE_BYTES."),
             limit_bytes=limit,
         )
@@ -199,7 +197,6 @@ def _not_found(upload_id: str) -> ViewerError:
     return ViewerError(
         say("There is no upload {upload_id!r}.", upload_id=upload_id),
         "UPLOAD_NOT_FOUND",
-        404,
         hint=say("It may have expired: send the file again."),
     )
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NoReturn, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, NoReturn, cast
 from unicodedata import category
 
 from rest_framework.exceptions import ParseError
-from rest_framework.fields import empty
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.serializers import (
@@ -31,6 +30,8 @@ MAX_PROFILE_NAME = 200
 MAX_AGGREGATION_NAME = 80
 MAX_FILE_NAME = 255
 MAX_RANK = 1_000_000
+MAX_PHASE = 200
+MAX_WINDOW_STEPS = 10_000
 #: Control characters, and halves of surrogate pairs, which UTF-8 cannot encode.
 _NOT_PLAIN = frozenset({"Cc", "Cs"})
 
@@ -48,10 +49,6 @@ class ShallowJSONParser(JSONParser):
 
 def _refuse(field: Field[Any, Any, Any, Any], message: str) -> NoReturn:
     raise InvalidValueError(message, parameter=field.field_name)
-
-
-def _is_plain(text: str) -> bool:
-    return not any(category(character) in _NOT_PLAIN for character in text)
 
 
 class Body(Serializer[Any]):
@@ -77,125 +74,98 @@ class Body(Serializer[Any]):
         return cast("dict[str, Any]", body.validated_data)
 
 
-class LineField(CharField):
-    """A line of text without surrounding space; unless it is required, null means empty."""
+class _Reading:
+    """Lets one function read the values of a field; its limits are for the documentation only."""
 
-    def __init__(self, *, required: bool = False, **kwargs: Any) -> None:
-        kwargs = {"allow_blank": True, **kwargs}
-        super().__init__(
-            required=required, allow_null=not required, trim_whitespace=False, **kwargs
-        )
+    read: ClassVar[Callable[[Any, object], object]]
 
-    def fail(self, key: str, **kwargs: Any) -> NoReturn:
-        """Refuse a required text that is missing or null."""
-        _refuse(self, say("{name} must be a text.", name=self.field_name))
+    def to_internal_value(self, data: object) -> object:
+        """Read a value of JSON, which DRF would also take as another type."""
+        return self.read(data)
 
-    def to_internal_value(self, data: object) -> str:
-        """Check type, length and characters."""
-        if self.required and not isinstance(data, str):
-            self.fail("invalid")
-        if not isinstance(data, str) or len(data) > (self.max_length or MAX_TEXT):
-            message = say(
-                "{name} must be a text of at most {longest} characters.",
-                name=self.field_name,
-                longest=self.max_length,
-            )
-            _refuse(self, message)
-        if not _is_plain(data):
-            _refuse(self, say("{name} must be one line of plain text.", name=self.field_name))
-        return data.strip()
+    def fail(self, key: str, **_: object) -> None:
+        """Refuse what is missing or null."""
+        self.read(None)
 
     def run_validators(self, value: object) -> None:
-        """Skip the validators, which only document the limits that are checked above."""
+        """Check nothing: the function has."""
 
 
-class KeyNodeField(LineField):
-    """The name of an op or a range, which may hold any character."""
-
-    def to_internal_value(self, data: object) -> str:
-        """Check the type and the length."""
-        if not isinstance(data, str) or len(data) > MAX_TEXT:
-            _refuse(self, say("{name} must be a text.", name=self.field_name))
-        return data.strip()
+def _field(base: type[Any], read: Callable[[Any, object], object], **usual: Any) -> Any:
+    kind: Any = type(base.__name__, (_Reading, base), {"read": read})
+    return lambda meaning=None, **options: kind(help_text=meaning, **usual | options)
 
 
-class IterationField(IntegerField):
-    """The index of an iteration."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(required=False, allow_null=True, min_value=0, **kwargs)
-
-    def to_internal_value(self, data: object) -> int:
-        """Check that it is a whole number in JSON: no text, no boolean, no fraction."""
-        if type(data) is not int or not 0 <= data <= MAX_INTEGER:
-            _refuse(self, say("{name} must be a whole number from 0 on.", name=self.field_name))
-        return data
+def _is_plain(text: str) -> bool:
+    return not any(category(character) in _NOT_PLAIN for character in text)
 
 
-class ModeField(ChoiceField):
-    """How to read ranges; ``auto`` if it is missing or empty."""
-
-    def run_validation(self, data: object = empty) -> str:
-        """Check that there is such a mode."""
-        if data is empty or not data:
-            return Mode.AUTO.value
-        if data not in tuple(Mode):
-            raise InvalidValueError(
-                say("There is no such mode."),
-                hint=say("Known: {names}.", names=", ".join(Mode)),
-                parameter=self.field_name,
-            )
-        return str(data)
-
-
-class FilesField(ListField):
-    """Rank files of one job: at least two different texts; null is the same as none."""
-
-    def __init__(self, description: str) -> None:
-        super().__init__(
-            child=CharField(help_text=description, max_length=MAX_TEXT),
-            required=False,
-            allow_null=True,
-            min_length=2,
+def _read_line(field: CharField, data: object) -> str:
+    """Read a line of text without surrounding space; unless it is required, null means empty."""
+    if field.required and not isinstance(data, str):
+        _refuse(field, say("{name} must be a text.", name=field.field_name))
+    if not isinstance(data, str) or len(data) > (field.max_length or MAX_TEXT):
+        message = say(
+            "{name} must be a text of at most {longest} characters.",
+            name=field.field_name,
+            longest=field.max_length,
         )
+        _refuse(field, message)
+    if not _is_plain(data):
+        _refuse(field, say("{name} must be one line of plain text.", name=field.field_name))
+    return data.strip()
 
-    def to_internal_value(self, data: object) -> list[str]:
-        """Check number, types and texts."""
-        texts = data if isinstance(data, list) else []
-        fits = all(
-            isinstance(text, str) and 0 < len(text) <= MAX_TEXT and _is_plain(text)
-            for text in texts
+
+def _read_key_node(field: CharField, data: object) -> str:
+    """Read the name of an op or a range, which may hold any character."""
+    if not isinstance(data, str) or len(data) > MAX_TEXT:
+        _refuse(field, say("{name} must be a text.", name=field.field_name))
+    return data.strip()
+
+
+def _read_iteration(field: IntegerField, data: object) -> int:
+    if type(data) is not int or not 0 <= data <= MAX_INTEGER:
+        _refuse(field, say("{name} must be a whole number from 0 on.", name=field.field_name))
+    return data
+
+
+def _read_mode(field: ChoiceField, data: object) -> str | None:
+    if not data:
+        return None
+    if data not in tuple(Mode):
+        raise InvalidValueError(
+            say("There is no such mode."),
+            hint=say("Known: {names}.", names=", ".join(Mode)),
+            parameter=field.field_name,
         )
-        if not fits or not 2 <= len(set(texts)) == len(texts) <= MAX_RANK_FILES:
-            message = say(
-                "{name} must be a list of at least two different texts, and of no more than "
-                "{limit}.",
-                name=self.field_name,
-                limit=MAX_RANK_FILES,
-            )
-            _refuse(self, message)
-        return texts
+    return str(data)
 
 
-class RanksField(ListField):
-    """Numbers of ranks; that there is one for each file is checked by the body."""
-
-    child = IntegerField(
-        help_text="Number of the first rank of each file; taken from the files if left out.",
-        min_value=0,
-        max_value=MAX_RANK,
+def _read_files(field: ListField, data: object) -> list[str]:
+    """Read the rank files of one job: at least two different texts."""
+    texts = data if isinstance(data, list) else []
+    fits = all(
+        isinstance(text, str) and 0 < len(text) <= MAX_TEXT and _is_plain(text) for text in texts
     )
+    if not fits or not 2 <= len(set(texts)) == len(texts) <= MAX_RANK_FILES:
+        message = say(
+            "{name} must be a list of at least two different texts, and of no more than {limit}.",
+            name=field.field_name,
+            limit=MAX_RANK_FILES,
+        )
+        _refuse(field, message)
+    return texts
 
-    def to_internal_value(self, data: object) -> list[int]:
-        """Check types and limits."""
-        ranks = data if isinstance(data, list) else []
-        if not ranks or not all(type(rank) is int and 0 <= rank <= MAX_RANK for rank in ranks):
-            refuse_ranks()
-        return ranks
+
+def _read_ranks(field: ListField, data: object) -> list[int]:
+    """Read numbers of ranks; that there is one for each file is checked by the body."""
+    ranks = data if isinstance(data, list) else []
+    if not ranks or not all(type(rank) is int and 0 <= rank <= MAX_RANK for rank in ranks):
+        _refuse_ranks()
+    return ranks
 
 
-def refuse_ranks() -> NoReturn:
-    """Refuse ranks that are not one number for each file."""
+def _refuse_ranks() -> NoReturn:
     raise InvalidValueError(
         say(
             "ranks must be a list of different whole numbers from 0 to {limit}, one for each file.",
@@ -205,25 +175,65 @@ def refuse_ranks() -> NoReturn:
     )
 
 
+def _read_flag(field: BooleanField, data: object) -> bool:
+    if not isinstance(data, bool):
+        _refuse(field, say("{name} must be true or false.", name=field.field_name))
+    return data
+
+
+def _read_count(field: IntegerField, data: object) -> int:
+    if type(data) is not int or not 1 <= data <= (field.max_value or 1):
+        message = say(
+            "{name} must be a whole number from 1 to {limit}.",
+            name=field.field_name,
+            limit=field.max_value,
+        )
+        _refuse(field, message)
+    return data
+
+
+_OPTIONAL: Final = {"required": False, "allow_null": True}
+_TEXT: Final = {**_OPTIONAL, "allow_blank": True, "trim_whitespace": False}
+_REQUIRED: Final = {"required": True, "allow_null": False}
+
+_line = _field(CharField, _read_line, **_TEXT)
+_key_node = _field(CharField, _read_key_node, **_TEXT)
+_iteration = _field(IntegerField, _read_iteration, min_value=0, **_OPTIONAL)
+_count = _field(IntegerField, _read_count, min_value=1)
+_flag = _field(BooleanField, _read_flag, required=False)
+_mode = _field(ChoiceField, _read_mode, choices=[mode.value for mode in Mode], required=False)
+_files = _field(ListField, _read_files, min_length=2, **_OPTIONAL)
+_ranks = _field(ListField, _read_ranks, **_OPTIONAL)
+
+
 class NewProfileSerializer(Body):
     """A profile to add: exactly one of path, upload, paths and uploads."""
 
-    path = LineField(
+    path = _line(
+        "A file in one of the folders that may be registered from; or a folder there, or a pattern "
+        "(rank*.sqlite), which stands for the rank files of one job.",
         max_length=MAX_TEXT,
-        help_text="A file in one of the folders that may be registered from; or a folder there, or "
-        "a pattern (rank*.sqlite), which stands for the rank files of one job.",
     )
-    upload = LineField(max_length=MAX_TEXT, help_text="The id of an upload, instead of a path.")
-    paths = FilesField("Rank files of one job, which are joined.")
-    uploads = FilesField("Ids of uploads of rank files, which are joined.")
-    ranks = RanksField(required=False, allow_null=True)
-    name = LineField(
-        max_length=MAX_PROFILE_NAME,
-        help_text="Name of the profile; the name that it contains if left out.",
+    upload = _line("The id of an upload, instead of a path.", max_length=MAX_TEXT)
+    paths = _files(
+        child=CharField(help_text="Rank files of one job, which are joined.", max_length=MAX_TEXT)
     )
-    mode = ModeField(
-        choices=[mode.value for mode in Mode], required=False, help_text="How to read ranges."
+    uploads = _files(
+        child=CharField(
+            help_text="Ids of uploads of rank files, which are joined.", max_length=MAX_TEXT
+        )
     )
+    ranks = _ranks(
+        child=IntegerField(
+            help_text="Number of the first rank of each file; taken from the files if left out.",
+            min_value=0,
+            max_value=MAX_RANK,
+        )
+    )
+    name = _line(
+        "Name of the profile; the name that it contains if left out.", max_length=MAX_PROFILE_NAME
+    )
+    mode = _mode("How to read ranges.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Check that there is one source, and a rank for each file."""
@@ -235,7 +245,7 @@ class NewProfileSerializer(Body):
         files = attrs.get("paths") or attrs.get("uploads") or ()
         ranks = attrs.get("ranks")
         if ranks is not None and not len(ranks) == len(set(ranks)) == len(files):
-            refuse_ranks()
+            _refuse_ranks()
         return attrs
 
     @classmethod
@@ -247,98 +257,52 @@ class NewProfileSerializer(Body):
 class NewUploadSerializer(Body):
     """Query parameters of an upload."""
 
-    file_name = LineField(
-        required=True,
+    file_name = _line(
+        "Name of the file; the suffix is that of its format; it may contain the rank.",
         allow_blank=False,
         min_length=1,
         max_length=MAX_FILE_NAME,
-        help_text="Name of the file; the suffix is that of its format; it may contain the rank.",
+        **_REQUIRED,
     )
 
 
 class ProfileChangeSerializer(Body):
     """A change of a profile."""
 
-    name = LineField(
-        required=True,
+    name = _line(
+        "New name; empty: the name that the profile contains.",
         max_length=MAX_PROFILE_NAME,
-        help_text="New name; empty: the name that the profile contains.",
+        **_REQUIRED,
     )
-
-
-class FlagField(BooleanField):
-    """A boolean of JSON."""
-
-    def fail(self, key: str, **kwargs: Any) -> NoReturn:
-        """Refuse null."""
-        _refuse(self, say("{name} must be true or false.", name=self.field_name))
-
-    def to_internal_value(self, data: object) -> bool:
-        """Check that it is a boolean: no text, no number."""
-        if not isinstance(data, bool):
-            self.fail("invalid")
-        return data
 
 
 class AggregationChangeSerializer(Body):
     """A change of an aggregation; what is left out stays as it is."""
 
-    name = LineField(max_length=MAX_AGGREGATION_NAME, help_text="New name; empty: no name.")
-    is_default = FlagField(required=False, help_text="Whether the profile is opened with it.")
-
-
-MAX_PHASE: Final = 200
+    name = _line("New name; empty: no name.", max_length=MAX_AGGREGATION_NAME)
+    is_default = _flag("Whether the profile is opened with it.")
 
 
 class NewAggregationSerializer(Body):
     """An aggregation to add."""
 
-    key_node = KeyNodeField(
-        max_length=MAX_TEXT,
-        help_text="Op ID, op name or range name; empty: chosen from the profile.",
+    key_node = _key_node(
+        "Op ID, op name or range name; empty: chosen from the profile.", max_length=MAX_TEXT
     )
-    iter_start = IterationField(help_text="First iteration, inclusive.")
-    iter_stop = IterationField(help_text="Last iteration, inclusive.")
-    phase = LineField(
+    iter_start = _iteration("First iteration, inclusive.")
+    iter_stop = _iteration("Last iteration, inclusive.")
+    phase = _line(
+        "Only iterations of this phase, a name of phases/; empty or null: all.",
         max_length=MAX_PHASE,
-        help_text="Only iterations of this phase, a name of phases/; empty or null: all.",
     )
-    bare_step_ns = IterationField(
-        help_text="What a step takes without profiling, by the program's own clock; 0 or null: "
-        "unknown."
+    bare_step_ns = _iteration(
+        "What a step takes without profiling, by the program's own clock; 0 or null: unknown."
     )
-
-
-MAX_WINDOW_STEPS: Final = 10_000
-
-
-class CountField(IntegerField):
-    """A whole number from 1 to a limit."""
-
-    def __init__(self, limit: int, **kwargs: Any) -> None:
-        super().__init__(min_value=1, max_value=limit, **kwargs)
-
-    def fail(self, key: str, **kwargs: Any) -> NoReturn:
-        """Refuse what is missing or null."""
-        message = say(
-            "{name} must be a whole number from 1 to {limit}.",
-            name=self.field_name,
-            limit=self.max_value,
-        )
-        _refuse(self, message)
-
-    def to_internal_value(self, data: object) -> int:
-        """Check that it is a whole number in JSON."""
-        if type(data) is not int or not 1 <= data <= (self.max_value or 1):
-            self.fail("invalid")
-        return data
 
 
 class NewWindowSerializer(Body):
     """A window of a job that stands by."""
 
-    process = CountField(MAX_INTEGER, help_text="Number of the job, or of one of its processes.")
-    steps = CountField(MAX_WINDOW_STEPS, required=False, default=40, help_text="Steps to record.")
-    all_ranks = FlagField(
-        required=False, help_text="Whether to record all its processes here; else the first rank."
-    )
+    process = _count("Number of the job, or of one of its processes.", max_value=MAX_INTEGER)
+    steps = _count("Steps to record.", max_value=MAX_WINDOW_STEPS, required=False, default=40)
+    all_ranks = _flag("Whether to record all its processes here; else the first rank.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from aggregator.errors import (
     CorruptProfileError,
     DldbVersionError,
+    NoGpuActivityError,
     ProfileError,
     UnsupportedProfileError,
 )
@@ -214,15 +215,29 @@ def check_version(path: Path, version: str, newest: str) -> None:
         )
 
 
-def corrupt(path: Path, error: Exception) -> CorruptProfileError:
-    """Return the error for a file that SQLite cannot read to its end."""
+def corrupt(path: Path, reason: object) -> CorruptProfileError:
+    """Return the error for a file that cannot be read to its end."""
     return CorruptProfileError(
         say(
             "The profile '{path}' is damaged or incomplete: {error}.",
             path=str(path),
-            error=str(error).splitlines()[0],
+            error=str(reason).partition("\n")[0].rstrip("."),
         ),
         hint=say("Copy or export it again; a capture or a copy may have been cut off."),
+    )
+
+
+def empty(path: Path) -> CorruptProfileError:
+    """Return the error for a file without content."""
+    return CorruptProfileError(
+        say("The profile '{path}' is empty.", path=str(path)), hint=say("Export it again.")
+    )
+
+
+def no_activity(path: Path, hint: str) -> NoGpuActivityError:
+    """Return the error for a profile without any CUDA call or work of a GPU."""
+    return NoGpuActivityError(
+        say("The profile '{path}' holds no CUDA activity.", path=str(path)), hint=hint
     )
 
 
@@ -244,47 +259,37 @@ def unsupported(path: Path, found: Format, tables: frozenset[str] | None) -> Pro
         found: Its format.
         tables: Names of its tables; None: not an SQLite file.
     """
+    name = str(path)
     if found is Format.DATABASE:
-        return UnsupportedProfileError(
-            say(
-                "'{path}' is already a database of open-dlprof; there is nothing to import.",
-                path=str(path),
-            ),
-            hint=say("Add an aggregation to it with: dlprof --database={path}", path=str(path)),
+        text = say(
+            "'{path}' is already a database of open-dlprof; there is nothing to import.", path=name
         )
-    if found is Format.PERFETTO:
-        return UnsupportedProfileError(
-            say("'{path}' is a trace of Perfetto, which is not read.", path=str(path)),
-            hint=say(
-                "Write it as JSON: export_chrome_trace('trace.json.gz') of torch.profiler, or "
-                "Perfetto's traceconv json trace.pftrace trace.json."
-            ),
+        hint = say("Add an aggregation to it with: dlprof --database={path}", path=name)
+    elif found is Format.PERFETTO:
+        text = say("'{path}' is a trace of Perfetto, which is not read.", path=name)
+        hint = say(
+            "Write it as JSON: export_chrome_trace('trace.json.gz') of torch.profiler, or "
+            "Perfetto's traceconv json trace.pftrace trace.json."
         )
-    if found is Format.NVPROF:
-        return UnsupportedProfileError(
-            say(
-                "'{path}' was written by nvprof or the Visual Profiler, which are not supported.",
-                path=str(path),
-            ),
-            hint=say("Profile with Nsight Systems: nsys profile -t cuda,nvtx --export=sqlite ..."),
+    elif found is Format.NVPROF:
+        text = say(
+            "'{path}' was written by nvprof or the Visual Profiler, which are not supported.",
+            path=name,
         )
-    if tables is not None:
-        return UnsupportedProfileError(
-            say(
-                "'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf "
-                "database.",
-                path=str(path),
-            ),
-            hint=say(
-                "Make an export with: nsys export -t sqlite -o profile.sqlite profile.nsys-rep"
-            ),
-            tables=list(sorted(tables)[:20]),
+        hint = say("Profile with Nsight Systems: nsys profile -t cuda,nvtx --export=sqlite ...")
+    elif tables is not None:
+        text = say(
+            "'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf "
+            "database.",
+            path=name,
         )
-    if not path.stat().st_size:
-        return CorruptProfileError(
-            say("The profile '{path}' is empty.", path=str(path)), hint=say("Export it again.")
+        hint = say("Make an export with: nsys export -t sqlite -o profile.sqlite profile.nsys-rep")
+        return UnsupportedProfileError(text, hint=hint, tables=list(sorted(tables)[:20]))
+    elif not path.stat().st_size:
+        return empty(path)
+    else:
+        text = say("'{path}' is not an SQLite file.", path=name)
+        hint = say(
+            "Nsight Systems reports (.nsys-rep, .qdrep) need: nsys export -t sqlite <report>"
         )
-    return UnsupportedProfileError(
-        say("'{path}' is not an SQLite file.", path=str(path)),
-        hint=say("Nsight Systems reports (.nsys-rep, .qdrep) need: nsys export -t sqlite <report>"),
-    )
+    return UnsupportedProfileError(text, hint=hint)

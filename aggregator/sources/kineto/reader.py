@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aggregator.errors import NoGpuActivityError
 from aggregator.kernels.names import short_name
 from aggregator.profile.arrays import row_codes
 from aggregator.profile.profile import (
@@ -31,6 +30,7 @@ from aggregator.profile.profile import (
     SourceFormat,
     Waits,
 )
+from aggregator.sources.formats import no_activity
 from aggregator.sources.kineto.arguments import Shapes, read_arguments
 from aggregator.sources.kineto.captures import add_captures, replays_graphs
 from aggregator.sources.kineto.events import Columns, TraceEvents, read_events
@@ -84,13 +84,11 @@ def _read_one(path: Path, progress: Progress) -> Profile:
     release_memory()
     tables = events.tables
     if not any(len(tables[kind]["start"]) for kind in ("api", *_WORK)):
-        raise NoGpuActivityError(
-            say("The profile '{path}' holds no CUDA activity.", path=str(path)),
-            hint=say(
-                "Profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and check "
-                "that the application used a GPU."
-            ),
+        hint = say(
+            "Profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and check that "
+            "the application used a GPU."
         )
+        raise no_activity(path, hint)
     profile = _assemble(path, events)
     release_memory()
     return profile

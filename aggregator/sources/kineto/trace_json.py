@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, TypeVar, cast
 import msgspec
 
 from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
-from aggregator.sources.formats import GZIP_MAGIC
+from aggregator.sources.formats import GZIP_MAGIC, corrupt, empty
 from aggregator.texts import say
 
 BLOCK_BYTES: Final = 1 << 22
@@ -154,7 +154,7 @@ class TraceText:
                     yield b"[" + rest[: cut[0]] + b"]"
                     rest, has_events = rest[cut[1] :], True
                 elif len(rest) > MAX_EVENT_BYTES:
-                    raise damaged(self.path, "an event has no end")
+                    raise corrupt(self.path, "an event has no end")
             last, self.header = self._end(rest, head, may_be_cut=has_events)
             self.records_memory = self.records_memory or MEMORY_EVENT in last
             yield b"[" + last + b"]"
@@ -174,7 +174,7 @@ class TraceText:
             block = _read(file, self.path)
             text += block
             if not text.strip():
-                raise _empty(self.path)
+                raise empty(self.path)
             if text.lstrip()[:1] != b"{":
                 raise not_a_trace(self.path)
             if found := _EVENTS.search(text):
@@ -187,7 +187,7 @@ class TraceText:
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
         except _BAD_JSON as error:
-            return damaged(self.path, str(error))
+            return corrupt(self.path, error)
         return not_a_trace(self.path)
 
     def _end(self, rest: bytes, head: bytes, *, may_be_cut: bool) -> tuple[bytes, dict[str, Any]]:
@@ -208,7 +208,7 @@ class TraceText:
         before, last = (rest[: cut[0]], rest[cut[1] :]) if cut else (b"", rest)
         whole = _before_cut(last)
         if whole is None or not (before or may_be_cut) or not _is_array(b"[" + before + b"]"):
-            raise damaged(self.path, "the list of events does not end")
+            raise corrupt(self.path, "the list of events does not end")
         self.is_cut = True
         return b",".join(filter(None, (before, whole))), _object(head + b"]}") or {}
 
@@ -290,7 +290,7 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
             yield cast("BufferedIOBase", gzip.GzipFile(fileobj=raw)) if is_gzip else raw
     except OSError as error:
         reason = error.strerror or str(error)
-        raise damaged(path, reason) from error
+        raise corrupt(path, reason) from error
 
 
 def _read(file: BufferedIOBase, path: Path) -> bytes:
@@ -303,7 +303,7 @@ def _read(file: BufferedIOBase, path: Path) -> bytes:
             size += len(part)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         if not parts:
-            raise damaged(path, str(error)) from error
+            raise corrupt(path, error) from error
     return b"".join(parts)
 
 
@@ -345,7 +345,7 @@ def decode(path: Path, block: bytes, odd: Counter[str]) -> list[Event]:
     try:
         return [_lenient(Event, event, odd) for event in _RAW_EVENTS.decode(text)]
     except _BAD_JSON as error:
-        raise damaged(path, str(error)) from error
+        raise corrupt(path, error) from error
 
 
 def _lenient(kind: type[Kind], raw: msgspec.Raw, odd: Counter[str]) -> Kind:
@@ -368,18 +368,6 @@ def _lenient(kind: type[Kind], raw: msgspec.Raw, odd: Counter[str]) -> Kind:
     return kind(**found)
 
 
-def damaged(path: Path, reason: str) -> CorruptProfileError:
-    """The error for a trace that cannot be read to its end."""
-    return CorruptProfileError(
-        say(
-            "The profile '{path}' is damaged or incomplete: {error}.",
-            path=str(path),
-            error=reason.rstrip("."),
-        ),
-        hint=say("Copy or export it again; a capture or a copy may have been cut off."),
-    )
-
-
 def not_a_trace(path: Path) -> UnsupportedProfileError:
     """The error for JSON or gzip that is not a trace of torch.profiler."""
     return UnsupportedProfileError(
@@ -387,10 +375,4 @@ def not_a_trace(path: Path) -> UnsupportedProfileError:
         hint=say(
             "Write one with: torch.profiler.profile(...).export_chrome_trace('trace.json.gz')"
         ),
-    )
-
-
-def _empty(path: Path) -> CorruptProfileError:
-    return CorruptProfileError(
-        say("The profile '{path}' is empty.", path=str(path)), hint=say("Export it again.")
     )

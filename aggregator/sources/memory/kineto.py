@@ -22,8 +22,9 @@ from aggregator.metrics.memory.model import (
     no_blocks,
     no_segments,
 )
+from aggregator.sources.formats import corrupt
 from aggregator.sources.kineto.system import base_ns
-from aggregator.sources.kineto.trace_json import MEMORY_EVENT, TraceText, damaged
+from aggregator.sources.kineto.trace_json import MEMORY_EVENT, TraceText
 from aggregator.texts import say
 
 _GPUS: Final = frozenset({1, 6, 12, 20})
@@ -123,13 +124,13 @@ def read_trace(path: Path) -> MemoryTrace:
         try:
             events = decoder.decode(block)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise damaged(path, str(error)) from error
+            raise corrupt(path, error) from error
         for event in events:
             if event.name == MEMORY_EVENT.decode() and event.ts is not None:
                 try:
                     rows.append((event, arguments.decode(event.args)))
                 except msgspec.DecodeError as error:
-                    raise damaged(path, str(error)) from error
+                    raise corrupt(path, error) from error
             elif event.ph == "X" and event.ts is not None and _is_range(event):
                 ops.add(event)
     rows = [row for row in rows if row[1].kind in _GPUS and row[1].device >= 0]

@@ -24,6 +24,7 @@ from aggregator.profile.profile import (
 )
 from aggregator.profile.settings import read_settings
 from aggregator.sources.arrow_columns import arrow_connection, decoded, integers
+from aggregator.sources.formats import no_activity
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.columns import (
     DIMENSIONS,
@@ -139,13 +140,11 @@ _READ_ACTIVITY = (names.API_CALLS, *_WORK_TABLES, names.EVENTS, names.OVERHEAD)
 
 
 def _no_activity(path: Path) -> NoGpuActivityError:
-    return NoGpuActivityError(
-        say("The profile '{path}' holds no CUDA activity.", path=str(path)),
-        hint=say(
-            "Profile with CUDA tracing on (nsys profile -t cuda,nvtx ...) and check that the "
-            "application used a GPU."
-        ),
+    hint = say(
+        "Profile with CUDA tracing on (nsys profile -t cuda,nvtx ...) and check that the "
+        "application used a GPU."
     )
+    return no_activity(path, hint)
 
 
 def _check_tables(schema: Schema) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from aggregator.errors import CorruptProfileError, NoGpuActivityError, UnsupportedProfileError
+from aggregator.errors import CorruptProfileError, UnsupportedProfileError
 from aggregator.frameworks.xla import DOMAIN
 from aggregator.kernels.names import demangle, short_name
 from aggregator.profile.arrays import Codes, row_codes
@@ -35,6 +35,7 @@ from aggregator.profile.profile import (
     Session,
     SourceFormat,
 )
+from aggregator.sources.formats import no_activity
 from aggregator.sources.xplane.planes import Plane, read_planes
 from aggregator.sources.xplane.wire import WireError
 from aggregator.texts import say
@@ -109,12 +110,8 @@ def _refuse(path: Path, planes: list[Plane]) -> None:
             say("'{path}' is no XPlane of JAX or TensorFlow.", path=str(path)),
             hint=say("Write one with: jax.profiler.trace('log')"),
         )
-    raise NoGpuActivityError(
-        say("The profile '{path}' holds no CUDA activity.", path=str(path)),
-        hint=say(
-            "Trace a program that runs on a GPU, with the CUDA build of jaxlib or TensorFlow."
-        ),
-    )
+    hint = say("Trace a program that runs on a GPU, with the CUDA build of jaxlib or TensorFlow.")
+    raise no_activity(path, hint)
 
 
 @dataclass

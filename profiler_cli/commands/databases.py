@@ -78,7 +78,7 @@ def opened_aggregation(
     aggr = read_aggregation(database, wanted)
     database.close()
     with opened(path, time_limit_s=time_limit_s(path)) as shown:
-        named = {"aggr_id": aggr, "domain": domains(shown)[0]}
+        named: dict[str, str | int] = {"aggr_id": aggr, "domain": domains(shown)[0]}
         try:
             yield AggregationData(shown, {**named, **params})
         except sqlite3.Error as error:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from msgspec import to_builtins
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from aggregator.answers.figures import Figure, check_figure
 from aggregator.answers.gpu_memory import MemoryDifferences, read_memory_difference
@@ -52,7 +51,7 @@ from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.texts import say
 from viewer.api.replies.profiles import ProfileItem, describe
-from viewer.api.schema import ResourceView, list_parameters, page_of, query, reply
+from viewer.api.schema import get_view, list_parameters, page_of, query, reply
 from viewer.api.scope import environment, open_profile, registry
 from viewer.api.structs import reference
 from viewer.profiles.registry import ServedProfile
@@ -67,166 +66,118 @@ _SIDES = (
 )
 
 
-class CompareView(ResourceView):
-    """Why the step changed between two sides."""
-
-    query_names = ("base", "new")
-
-    @extend_schema(parameters=list(_SIDES), responses=reply(ComparisonReply))
-    def get(self, request: Request) -> Response:
-        """The whole comparison, as ``dlprof compare --format=json`` writes it."""
-        return Response(describe_fully(_comparison(request)))
+@get_view(reply(ComparisonReply), *_SIDES)
+def CompareView(request: Request) -> ComparisonReply:
+    """The whole comparison, as ``dlprof compare --format=json`` writes it."""
+    return describe_fully(_comparison(request))
 
 
-class CompareSummaryView(ResourceView):
-    """Why the step changed, without the rows."""
-
-    query_names = ("base", "new")
-
-    @extend_schema(parameters=list(_SIDES), responses=reply(ComparisonSummary))
-    def get(self, request: Request) -> Response:
-        """Both sides, the difference with its doubt, classes, causes and set-up."""
-        return Response(summarize(_comparison(request)))
+@get_view(reply(ComparisonSummary), *_SIDES)
+def CompareSummaryView(request: Request) -> ComparisonSummary:
+    """Both sides, the difference with its doubt, classes, causes and set-up."""
+    return summarize(_comparison(request))
 
 
-class CompareRowsView(ResourceView):
-    """The rows of a comparison, page by page."""
-
-    query_names = None
-
-    @extend_schema(
-        parameters=[*_SIDES, *list_parameters(COMPARE_ROWS)],
-        responses=page_of("NumberedCompare", reference(NumberedCompareRow)),
-    )
-    def get(self, request: Request) -> Response:
-        """Rows that pass the filters, in order; by default the largest difference first."""
-        query = parse_list_query(COMPARE_ROWS, request.query_params.dict(), besides=("base", "new"))
-        return _page(COMPARE_ROWS, query, numbered_rows(_comparison(request)))
+@get_view(
+    page_of("NumberedCompare", reference(NumberedCompareRow)),
+    *_SIDES,
+    *list_parameters(COMPARE_ROWS),
+    is_list=True,
+)
+def CompareRowsView(request: Request) -> dict[str, Any]:
+    """Rows that pass the filters, in order; by default the largest difference first."""
+    query = parse_list_query(COMPARE_ROWS, request.query_params.dict(), besides=("base", "new"))
+    return _page(COMPARE_ROWS, query, numbered_rows(_comparison(request)))
 
 
-class CompareOpsView(ResourceView):
-    """The ops of a comparison, page by page: work that moves between classes stays in one row."""
-
-    query_names = None
-
-    @extend_schema(
-        parameters=[*_SIDES, *list_parameters(COMPARE_OPS)],
-        responses=page_of("CompareOp", reference(CompareOp)),
-    )
-    def get(self, request: Request) -> Response:
-        """Ops that pass the filters, in order; by default the largest difference first."""
-        query = parse_list_query(COMPARE_OPS, request.query_params.dict(), besides=("base", "new"))
-        return _page(COMPARE_OPS, query, ops_of(numbered_rows(_comparison(request))))
+@get_view(
+    page_of("CompareOp", reference(CompareOp)),
+    *_SIDES,
+    *list_parameters(COMPARE_OPS),
+    is_list=True,
+)
+def CompareOpsView(request: Request) -> dict[str, Any]:
+    """Ops that pass the filters, in order; by default the largest difference first."""
+    query = parse_list_query(COMPARE_OPS, request.query_params.dict(), besides=("base", "new"))
+    return _page(COMPARE_OPS, query, ops_of(numbered_rows(_comparison(request))))
 
 
 def _page(
     spec: TableSpec, query: ListQuery, rows: Sequence[NumberedCompareRow | CompareOp]
-) -> Response:
+) -> dict[str, Any]:
     plain = [to_builtins(row) for row in rows]
     records = [
         {**row, "id": row["row"], **{name: float(row[name]) for name in _TIMES}} for row in plain
     ]
     count, ids = query_records(spec, query, records)
-    return Response(list_reply(query, count, [plain[int(row_id)] for row_id in ids]))
+    return list_reply(query, count, [plain[int(row_id)] for row_id in ids])
 
 
-class CompareModulesView(ResourceView):
-    """The modules of a comparison, with the ops in them."""
-
-    query_names = ("base", "new")
-
-    @extend_schema(parameters=list(_SIDES), responses=reply(CompareModules))
-    def get(self, request: Request) -> Response:
-        """Sums of the rows below each path; those too small to be drawn are left out."""
-        return Response(CompareModules(modules=module_sums(_comparison(request))))
+@get_view(reply(CompareModules), *_SIDES)
+def CompareModulesView(request: Request) -> CompareModules:
+    """Sums of the rows below each path; those too small to be drawn are left out."""
+    return CompareModules(modules=module_sums(_comparison(request)))
 
 
-class CompareFigureView(ResourceView):
-    """A figure of a comparison."""
+@get_view(
+    reply(Figure),
+    *_SIDES,
+    query("row", "Of the figure ``row``: number of the row, from 0.", "integer", default=0),
+    query("theme", "Colors.", enum=list(Theme), default=Theme.LIGHT),
+)
+def CompareFigureView(request: Request, name: str) -> Any:
+    """Traces and layout, as Plotly draws them."""
+    check_figure(name, FIGURES)
+    theme = Theme(choice("theme", request.query_params.get("theme", Theme.LIGHT), tuple(Theme)))
+    comparison = _comparison(request)
+    row = _row(request, comparison) if name == "row" else 0
+    return draw(comparison, name, row, theme)
 
-    query_names = ("base", "new", "row", "theme")
 
-    @extend_schema(
-        parameters=[
-            *_SIDES,
-            query("row", "Of the figure ``row``: number of the row, from 0.", "integer", default=0),
-            query("theme", "Colors.", enum=list(Theme), default=Theme.LIGHT),
-        ],
-        responses=reply(Figure),
+@get_view(
+    reply(MemoryDifferences),
+    query("base", "Profile of the base; @AGGREGATION is ignored.", required=True),
+    query("new", "Profile of the new side, likewise.", required=True),
+)
+def CompareMemoryView(request: Request) -> MemoryDifferences:
+    """For each GPU that both record: its peaks by kind and by module and op.
+
+    The differences of the kinds, and those of the owners, add up to that of the peaks.
+    """
+    sides = (request.query_params.get(name, "") for name in ("base", "new"))
+    base, new = (side.partition("@")[0] for side in sides)
+    with open_profile(base) as (_, before), open_profile(new) as (_, after):
+        return read_memory_difference(before, after)
+
+
+@get_view(
+    reply(RowSamples),
+    *_SIDES,
+    query("row", "Number of the row, from 0.", "integer", required=True),
+)
+def CompareRowView(request: Request) -> RowSamples:
+    """The times of the row in every iteration, one list per capture."""
+    comparison = _comparison(request)
+    row = comparison.rows[_row(request, comparison)]
+    return RowSamples(
+        base_ns=[part.tolist() for part in row.base_samples],
+        new_ns=[part.tolist() for part in row.new_samples],
     )
-    def get(self, request: Request, name: str) -> Response:
-        """Traces and layout, as Plotly draws them."""
-        check_figure(name, FIGURES)
-        theme = Theme(choice("theme", request.query_params.get("theme", Theme.LIGHT), tuple(Theme)))
-        comparison = _comparison(request)
-        row = _row(request, comparison) if name == "row" else 0
-        return Response(draw(comparison, name, row, theme))
 
 
-class CompareMemoryView(ResourceView):
-    """Why the peak of one recording is higher than that of another."""
-
-    query_names = ("base", "new")
-
-    @extend_schema(
-        parameters=[
-            query("base", "Profile of the base; @AGGREGATION is ignored.", required=True),
-            query("new", "Profile of the new side, likewise.", required=True),
-        ],
-        responses=reply(MemoryDifferences),
-    )
-    def get(self, request: Request) -> Response:
-        """For each GPU that both record: its peaks by kind and by module and op.
-
-        The differences of the kinds, and those of the owners, add up to that of the peaks.
-        """
-        sides = (request.query_params.get(name, "") for name in self.query_names)
-        base, new = (side.partition("@")[0] for side in sides)
-        with open_profile(base) as (_, before), open_profile(new) as (_, after):
-            return Response(read_memory_difference(before, after))
-
-
-class CompareRowView(ResourceView):
-    """One row of a comparison."""
-
-    query_names = ("base", "new", "row")
-
-    @extend_schema(
-        parameters=[*_SIDES, query("row", "Number of the row, from 0.", "integer", required=True)],
-        responses=reply(RowSamples),
-    )
-    def get(self, request: Request) -> Response:
-        """The times of the row in every iteration, one list per capture."""
-        comparison = _comparison(request)
-        row = comparison.rows[_row(request, comparison)]
-        return Response(
-            RowSamples(
-                base_ns=[part.tolist() for part in row.base_samples],
-                new_ns=[part.tolist() for part in row.new_samples],
-            )
-        )
-
-
-class HistoryView(ResourceView):
-    """What profiles did over time."""
-
-    query_names = ("name", "profile")
-
-    @extend_schema(
-        parameters=[
-            query("name", "Name of the profiles; all profiles if left out."),
-            query(
-                "profile",
-                "A profile, instead: those of its series, which have its name, or have none and "
-                "come from the same command.",
-            ),
-        ],
-        responses=reply(History),
-    )
-    def get(self, request: Request) -> Response:
-        """Step, classes and ops of each profile, by date, and where they changed."""
-        files = [(item.id, item.path) for item in _chosen(request)]
-        return Response(read_history(files, _read_entry))
+@get_view(
+    reply(History),
+    query("name", "Name of the profiles; all profiles if left out."),
+    query(
+        "profile",
+        "A profile, instead: those of its series, which have its name, or have none and come from "
+        "the same command.",
+    ),
+)
+def HistoryView(request: Request) -> History:
+    """Step, classes and ops of each profile, by date, and where they changed."""
+    files = [(item.id, item.path) for item in _chosen(request)]
+    return read_history(files, _read_entry)
 
 
 def _chosen(request: Request) -> Sequence[ServedProfile]:

@@ -17,7 +17,7 @@ from aggregator.tables.spec import TableSpec, choice, identifier, number, real, 
 from aggregator.texts import say
 from viewer.api.replies.jobs import SUMMARY, present, summary
 from viewer.api.replies.jobs import Job as JobReply
-from viewer.api.schema import ResourceView, list_parameters, page_of, query, reply
+from viewer.api.schema import ResourceView, get_view, list_parameters, page_of, query, reply
 from viewer.api.structs import reference
 from viewer.jobs import service
 from viewer.jobs.service import jobs_before
@@ -88,15 +88,11 @@ def _page(query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, list[Job]]:
     return count, [found[job_id] for job_id in ids if job_id in found]
 
 
-class JobView(ResourceView):
-    """One job."""
-
-    @extend_schema(responses=reply(JobReply))
-    def get(self, request: Request, job: str) -> Response:
-        """State and progress of the job."""
-        found = service.find(job)
-        waits = found.state == JobState.QUEUED
-        return Response(present(found, jobs_before(found) if waits else None))
+@get_view(reply(JobReply))
+def JobView(request: Request, job: str) -> JobReply:
+    """State and progress of the job."""
+    found = service.find(job)
+    return present(found, jobs_before(found) if found.state == JobState.QUEUED else None)
 
 
 class CancelJobView(ResourceView):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import chain, count
 from typing import Any, ClassVar, cast
 
 import msgspec
+from django.http.response import HttpResponseBase
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import force_instance
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from aggregator.errors import InvalidValueError
@@ -59,6 +62,31 @@ class ResourceView(APIView):
     def description(self) -> str:
         """What a GET request answers; empty: in the words of its method."""
         return ""
+
+
+def get_view(
+    responses: Any, *parameters: OpenApiParameter, is_list: bool = False
+) -> Callable[[Callable[..., Any]], type[ResourceView]]:
+    """Make a view of a function that answers GET requests, in the words of its docstring.
+
+    Args:
+        responses: As for ``extend_schema``.
+        parameters: The query parameters; any other is refused.
+        is_list: Whether the function itself refuses those that a list does not have.
+    """
+    known = None if is_list else tuple(item.name for item in parameters)
+
+    def made(function: Callable[..., Any]) -> type[ResourceView]:
+        @functools.wraps(function)
+        def get(_: ResourceView, request: Request, **parts: Any) -> HttpResponseBase:
+            found = function(request, **parts)
+            return found if isinstance(found, HttpResponseBase) else Response(found)
+
+        described = extend_schema(parameters=list(parameters), responses=responses)(get)
+        members = {"query_names": known, "get": described, "__module__": function.__module__}
+        return type(function.__name__, (ResourceView,), members)
+
+    return made
 
 
 _TAGS = ("jobs", "uploads")

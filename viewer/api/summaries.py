@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,7 +13,7 @@ from aggregator.dldb.reader import damaged
 from aggregator.tables.declared.ops import OP_DETAIL
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.spec import ObjectSpec
-from viewer.api.schema import DOMAIN, ResourceView, object_of, row
+from viewer.api.schema import DOMAIN, ResourceView, get_view, object_of, row
 from viewer.api.scope import open_scope
 
 
@@ -37,18 +37,12 @@ class ObjectView(ResourceView):
             return Response(scope.data.read_object(self.spec))
 
 
-class OpView(ResourceView):
-    """One op with all its times."""
-
-    query_names = ("domain",)
-
-    @extend_schema(parameters=[DOMAIN], responses={200: row(OP_DETAIL, with_reasons=True)})
-    def get(self, request: Request, **parts: Any) -> Response:
-        """The row of the ops table, and the statistics that the table leaves out."""
-        with open_scope(request, parts) as scope:
-            rows = scope.data.rows(OP_DETAIL, limit=1)
-            if not rows:
-                # The view of names has the op, the view of times does not.
-                raise damaged(scope.served.path, LookupError("an op without metrics"))
-            unknown = scope.data.resolve(OP_DETAIL).unknown
-        return Response(rows[0] | {"unknown": unknown})
+@get_view({200: row(OP_DETAIL, with_reasons=True)}, DOMAIN)
+def OpView(request: Request, **parts: Any) -> dict[str, Any]:
+    """The row of the ops table, and the statistics that the table leaves out."""
+    with open_scope(request, parts) as scope:
+        rows = scope.data.rows(OP_DETAIL, limit=1)
+        if not rows:
+            # The view of names has the op, the view of times does not.
+            raise damaged(scope.served.path, LookupError("an op without metrics"))
+        return rows[0] | {"unknown": scope.data.resolve(OP_DETAIL).unknown}

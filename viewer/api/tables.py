@@ -10,7 +10,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, ClassVar
 
 from django.http import FileResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,6 +25,7 @@ from viewer.api.replies.shared import DistinctValues, Export
 from viewer.api.schema import (
     DOMAIN,
     ResourceView,
+    get_view,
     list_parameters,
     query,
     reply,
@@ -61,16 +62,11 @@ class TableView(ResourceView):
             return Response(scope.data.page(self.spec, wanted))
 
 
-class TopOpsView(ResourceView):
-    """The ops with the most GPU time."""
-
-    query_names = ("domain",)
-
-    @extend_schema(parameters=[DOMAIN], responses=table_page(OPS))
-    def get(self, request: Request, **parts: Any) -> Response:
-        """Ten rows of the ops table."""
-        with open_scope(request, parts) as scope:
-            return Response(scope.data.top_ops())
+@get_view(table_page(OPS), DOMAIN)
+def TopOpsView(request: Request, **parts: Any) -> dict[str, Any]:
+    """Ten rows of the ops table."""
+    with open_scope(request, parts) as scope:
+        return scope.data.top_ops()
 
 
 class DistinctView(ResourceView):

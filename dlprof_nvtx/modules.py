@@ -172,11 +172,7 @@ def _end_compiled(compiled: Callable[..., Any]) -> None:
 
 
 class _Opener:
-    """Opens the ranges of a call of a module.
-
-    Args:
-        torch: The package.
-    """
+    """Opens the ranges of a call of a module."""
 
     def __init__(self, torch: Any) -> None:
         self._tensor = torch.Tensor

@@ -59,7 +59,11 @@ SUBCOMMANDS: Final = {
     "trial": "profiler_cli.trial.command:run_trial_command",
     "whatif": "profiler_cli.commands.whatif:run_whatif",
 }
-"""Their functions by name; ``dlprof -- advise`` runs a program of that name."""
+"""Their functions by name; ``dlprof -- advise`` runs a program of that name.
+
+Each takes the arguments after its name, returns the exit code, and raises a ``DlprofError`` if it
+cannot do what was asked.
+"""
 _READS_URLS: Final = "summarize"
 """It copies files where it reads them, which may be another machine."""
 _URL: Final = re.compile(r"(?:--\w+=)?\w+://")

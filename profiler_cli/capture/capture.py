@@ -240,11 +240,7 @@ def _outcome(ending: Ending, options: Options) -> str:
 def _result(
     nsys: Nsys, options: Options, base: Path, before: dict[Path, int], ending: Ending
 ) -> Path:
-    """Return the export; it is made from the report if nsys wrote only that.
-
-    Raises:
-        NsysFailedError: nsys wrote neither.
-    """
+    """Return the export; it is made from the report if nsys wrote only that."""
     written = {path for path, time_ns in present(base).items() if before.get(path) != time_ns}
     export = base.with_name(base.name + EXPORT_SUFFIX)
     if export in written:

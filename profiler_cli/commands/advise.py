@@ -92,17 +92,7 @@ def _parser() -> SubcommandParser:
 
 
 def run_advise(words: Sequence[str]) -> int:
-    """Run the subcommand.
-
-    Args:
-        words: The arguments after ``advise``.
-
-    Returns:
-        The exit code, by the highest severity found.
-
-    Raises:
-        DlprofError: The file cannot be used.
-    """
+    """Run ``dlprof advise`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     name = options.file or options.database
     if not name or (options.file and options.database):

@@ -279,11 +279,7 @@ def _report_source(
 
 
 def _chosen_domains(connection: sqlite3.Connection, wanted: Sequence[str]) -> list[str]:
-    """Return the default domain and the requested custom domains, or all of them.
-
-    Raises:
-        UsageError: The profile does not have a requested domain.
-    """
+    """Return the default domain and the requested custom domains, or all of them."""
     rows = few_rows(connection.execute("SELECT domain_name FROM view_domains"))
     # A damaged database may contain other values than text.
     names = {as_text(name) or "" for (name,) in rows}

@@ -50,11 +50,7 @@ SUFFIXES: Final = {
 
 
 def run_compare(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``compare`` and return its exit code.
-
-    Raises:
-        DlprofError: A file cannot be used.
-    """
+    """Run ``dlprof compare`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     base, new = _sides(options)
     comparison = compare_files(base, new, NullProgress(), keep=True)

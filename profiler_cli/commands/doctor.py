@@ -44,11 +44,7 @@ def _parser() -> SubcommandParser:
 
 
 def run_doctor(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``doctor`` and return its exit code.
-
-    Raises:
-        UsageError: The arguments are wrong.
-    """
+    """Run ``dlprof doctor`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     document: dict[str, Any]
     try:

@@ -43,11 +43,7 @@ _DESCRIPTION: Final = (
 
 
 def run_export(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``export`` and return its exit code.
-
-    Raises:
-        DlprofError: The profile cannot be read, or the file cannot be written.
-    """
+    """Run ``dlprof export`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     source: Path = options.file
     if options.format != "perfetto" and (options.iter_start, options.iter_stop) != (None, None):
@@ -103,11 +99,7 @@ def _writing(target: Path, *, is_folder: bool) -> Iterator[None]:
 
 
 def _window(database: Dldb, aggregation: int, first: int | None, last: int | None) -> Window:
-    """Return the time of some iterations; of all events if none are named.
-
-    Raises:
-        UsageError: The aggregation has none of these iterations.
-    """
+    """Return the time of some iterations; of all events if none are named."""
     window = iteration_window(database.connection, aggregation, first, last)
     if window is None:
         raise UsageError(

@@ -26,11 +26,7 @@ _NAME: Final = 50
 
 
 def run_history(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``history`` and return its exit code.
-
-    Raises:
-        DlprofError: There is no such folder, or no database in it.
-    """
+    """Run ``dlprof history`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     folder: Path = options.folder
     files = [(str(path.relative_to(folder)), path) for path in databases_of(folder)]

@@ -28,11 +28,7 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 def run_mcp(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``mcp`` until its client ends.
-
-    Raises:
-        DlprofError: A profile cannot be read, or the package mcp is not installed.
-    """
+    """Run ``dlprof mcp`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     try:
         from profiler_cli.assistants.server import make_server  # noqa: PLC0415

@@ -37,11 +37,7 @@ _STEPS: Final = 10
 
 
 def run_memory(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``memory`` and return its exit code.
-
-    Raises:
-        DlprofError: The file cannot be used.
-    """
+    """Run ``dlprof memory`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     if options.new is not None:
         return _compare(options)

@@ -129,11 +129,7 @@ def _quoted(fields: list[str]) -> str:
 
 
 def run_pyprof(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``pyprof`` and return its exit code.
-
-    Raises:
-        DlprofError: A file cannot be read.
-    """
+    """Run ``dlprof pyprof`` as one of ``SUBCOMMANDS``."""
     try:
         options = _parser().parse_args(words)
     except SystemExit as stop:  # --help, or an error that argparse has printed
@@ -220,11 +216,7 @@ def _prof(options: argparse.Namespace) -> int:
 
 
 def _records(file: TextIO) -> Iterator[dict[str, Any]]:
-    """Read the dictionaries of a file; skip and report the lines that modules of PyProf print.
-
-    Raises:
-        CorruptProfileError: A dictionary is not valid, or there is none.
-    """
+    """Read the dictionaries of a file; skip and report the lines that modules of PyProf print."""
     from profiler_cli.pyprof.rows import read_record  # noqa: PLC0415
 
     others: list[tuple[str, int]] = []
@@ -251,11 +243,7 @@ def _write(lines: Iterator[str]) -> None:
 
 @contextmanager
 def _opened(name: str | None) -> Iterator[TextIO]:
-    """Open a file for reading, or standard input.
-
-    Raises:
-        ProfileNotFoundError: The file cannot be opened.
-    """
+    """Open a file for reading, or standard input."""
     if name is None:
         yield sys.stdin
         return

@@ -23,11 +23,7 @@ _DESCRIPTION: Final = (
 
 
 def run_scrub(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``scrub`` and return its exit code.
-
-    Raises:
-        DlprofError: The file is no export, or the copy cannot be written.
-    """
+    """Run ``dlprof scrub`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     source: Path = options.file
     target: Path = options.output or output_path(source, f"{source.stem}_scrubbed{source.suffix}")

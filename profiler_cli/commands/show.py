@@ -44,11 +44,7 @@ def _parser() -> SubcommandParser:
 
 
 def run_show(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``show`` and return its exit code.
-
-    Raises:
-        DlprofError: The file cannot be used.
-    """
+    """Run ``dlprof show`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     with ExitStack() as stack:
         asked = {"op_id": options.ncu} if options.ncu else {}

@@ -28,11 +28,7 @@ _PARQUET: Final = b"PAR1"
 
 
 def run_stragglers(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``stragglers`` and return its exit code.
-
-    Raises:
-        DlprofError: The file cannot be used.
-    """
+    """Run ``dlprof stragglers`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     may_be_summary = _may_be_summary if len(options.files) > 1 else _is_summary
     if any(map(may_be_summary, options.files)):
@@ -47,11 +43,7 @@ def run_stragglers(words: Sequence[str]) -> int:
 
 
 def _summaries(paths: Sequence[Path]) -> list[Path]:
-    """Return the summaries among files and in folders, ``rank2`` before ``rank10``.
-
-    Raises:
-        UsageError: There is none, or a file is none.
-    """
+    """Return the summaries among files and in folders, ``rank2`` before ``rank10``."""
     found: list[Path] = []
     for path in paths:
         inside = path.rglob("*.parquet") if path.is_dir() else [path]

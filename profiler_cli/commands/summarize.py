@@ -25,11 +25,7 @@ _USUAL_NAMES: Final = ("dlprof_dldb", "nsys_profile")
 
 
 def run_summarize(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``summarize`` and return its exit code.
-
-    Raises:
-        DlprofError: A file cannot be read, or a summary cannot be written.
-    """
+    """Run ``dlprof summarize`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     sources = [file for text in options.files for file in _sources(text)]
     targets = _targets(sources, options.output)
@@ -65,11 +61,7 @@ def _sources(text: str) -> Iterator[str]:
 
 
 def _targets(sources: Sequence[str], output: Path | None) -> list[Path]:
-    """Return the summary of each file: beside it, in a folder, or the file that was named.
-
-    Raises:
-        UsageError: Two files would have one summary.
-    """
+    """Return the summary of each file: beside it, in a folder, or the file that was named."""
     if output is not None and output.suffix == ".parquet" and len(sources) == 1:
         return [output]
     targets = []

@@ -51,11 +51,7 @@ class _Found(NamedTuple):
 
 
 def run_whatif(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``whatif`` and return its exit code.
-
-    Raises:
-        DlprofError: The file cannot be used or replayed.
-    """
+    """Run ``dlprof whatif`` as one of ``SUBCOMMANDS``."""
     options = _parse(words)
     changes = _changes(options)
     parse_changes(changes)  # A wrong one is said before a profile is imported.

@@ -217,13 +217,7 @@ def short_name(name: str) -> str:
 
 
 def _open_launches(path: Path) -> LaunchSource:
-    """Return the reader of a file.
-
-    Raises:
-        ProfileNotFoundError: No such file.
-        UnsupportedProfileError: The format is not supported.
-        CorruptProfileError: The file is damaged.
-    """
+    """Return the reader of a file."""
     if not path.is_file():
         raise ProfileNotFoundError(f"No such file '{path}'.")
     tables: frozenset[str] = frozenset()

@@ -71,12 +71,7 @@ _attach()
 
 
 def run_attach(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``attach`` and return its exit code.
-
-    Raises:
-        UsageError: The process cannot be attached to.
-        CollectorError: It has not answered, or cannot stand by.
-    """
+    """Run ``dlprof attach`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     pid: int = options.pid
     python = _Python.of(pid)

@@ -29,11 +29,7 @@ from profiler_cli.standby.job import STEM, WINDOW_STEPS
 
 
 def run_record(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``record`` and return its exit code.
-
-    Raises:
-        DlprofError: No job is meant, or it recorded nothing.
-    """
+    """Run ``dlprof record`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     if options.list:
         _print_jobs(options.format)

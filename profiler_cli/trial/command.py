@@ -68,11 +68,7 @@ SUFFIXES: Final = {".txt": "text", ".json": "json", ".md": "markdown"}
 
 
 def run_trial_command(words: Sequence[str]) -> int:
-    """Run the subcommand with the arguments after ``trial`` and return its exit code.
-
-    Raises:
-        DlprofError: An option or a command cannot be used, or nothing could be measured.
-    """
+    """Run ``dlprof trial`` as one of ``SUBCOMMANDS``."""
     options = _parser().parse_args(list(words))
     if options.replay:
         return _replay(options)

@@ -87,13 +87,7 @@ def _filled(shape: Shapes, batch: _Batch, blocks: int) -> Shapes | None:
 
 
 class _Batches:
-    """Gradients between the calls that have lists of tensors.
-
-    Args:
-        events: The events.
-        shapes: The shapes that ``shapes`` of the ranges index.
-        call_starts: Starts of the calls, in order.
-    """
+    """Gradients between calls with lists of tensors, whose starts are given in order."""
 
     def __init__(self, events: TraceEvents, shapes: list[Shapes], call_starts: Int64) -> None:
         ranges = events.tables["ranges"]

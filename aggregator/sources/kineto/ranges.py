@@ -183,14 +183,7 @@ def _marker(frames: list[str]) -> str:
 
 
 def _join_recreated(nesting: Nesting, is_module: Bool, name: Int32, names: list[str]) -> Int32:
-    """Name code of each range, with one name for modules that are created again.
-
-    Args:
-        nesting: The nested ranges.
-        is_module: Whether each range is a module's call.
-        name: Name code of each range.
-        names: The names that the codes index.
-    """
+    """Name code of each range, with one name for modules that are created again."""
     rows = np.flatnonzero(is_module)
     if not len(rows):
         return name

@@ -262,12 +262,7 @@ def _before_cut(rest: bytes) -> bytes | None:
 
 
 def _last_boundary(text: bytes, first: int) -> tuple[int, int] | None:
-    """End of the last event before another one, and the start of that one; None: none found.
-
-    Args:
-        text: The text.
-        first: Position to search from.
-    """
+    """End of the last event before another one, from ``first`` on, and the start of that one."""
     window = 1 << 14
     while True:
         start = max(len(text) - window, first)

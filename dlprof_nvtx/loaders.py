@@ -6,7 +6,6 @@ Between two fetches the loader is idle. That range does not nest, because it cov
 
 from __future__ import annotations
 
-import functools
 import weakref
 from typing import Any
 
@@ -25,7 +24,8 @@ def patch() -> None:
     from torch.utils.data._utils import worker
 
     wrap(data.DataLoader, "__iter__", before=_note_loader)
-    _mark_idle(data.dataloader._BaseDataLoaderIter)
+    iterator = data.dataloader._BaseDataLoaderIter
+    wrap(iterator, "__next__", before=_before_fetch, after=_after_fetch)
     # The target of worker processes: it is pickled by the name that PyTorch gives it.
     wrap(worker, "_worker_loop", before=_leave_unmarked)
 
@@ -57,20 +57,6 @@ def close_idle() -> None:
     """Close the idle ranges: the collector leaves, and would not see their ends."""
     for _, idle in _IDLE.values():
         idle.end()
-
-
-def _mark_idle(owner: Any) -> None:
-    fetch = owner.__next__
-    before, after = guarded(_before_fetch), guarded(_after_fetch)
-
-    @functools.wraps(fetch)
-    def fetched(self: Any) -> Any:
-        before(self)
-        batch = fetch(self)
-        after(self)
-        return batch
-
-    owner.__next__ = fetched
 
 
 def _before_fetch(iterator: Any) -> None:

@@ -12,7 +12,7 @@ from dlprof_nvtx.guard import ById, guarded, say
 from dlprof_nvtx.marker_sampling import LIGHT, STEP, WRITTEN
 from dlprof_nvtx.patches import PATCHES
 from dlprof_nvtx.settings import note_config
-from dlprof_nvtx.state import STATE
+from dlprof_nvtx.state import STATE, wrap
 from dlprof_nvtx.windows import WINDOWS
 
 
@@ -139,17 +139,12 @@ def _take_back() -> None:
 
 def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
     """Pause the markers between two methods of another profiler."""
-    enter: Callable[..., Any] | None = getattr(owner, enter_name, None)
-    leave: Callable[..., Any] = getattr(owner, leave_name)
-    if enter is None:
+    if not hasattr(owner, enter_name):
         return
 
-    before, after = guarded(_suspend), guarded(_resume)
-
-    @functools.wraps(enter)
-    def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before()
-        return enter(self, *args, **kwargs)
+    wrap(owner, enter_name, before=_suspend)
+    leave: Callable[..., Any] = getattr(owner, leave_name)
+    after = guarded(_resume)
 
     @functools.wraps(leave)
     def left(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -158,11 +153,10 @@ def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
         finally:
             after()
 
-    setattr(owner, enter_name, entered)
     setattr(owner, leave_name, left)
 
 
-def _suspend() -> None:
+def _suspend(*_: Any, **__: Any) -> None:
     note_config({"autograd_profile": True})
     _give_way()
     STATE.suspended += 1

@@ -1,5 +1,7 @@
 import { defineConfig } from "vitest/config";
 // @ts-expect-error: a script without types
+import { docs } from "./scripts/docs.mjs";
+// @ts-expect-error: a script without types
 import { notices } from "./scripts/notices.mjs";
 
 /** The files find each other wherever the server puts them, also below a proxy's path. */
@@ -10,7 +12,7 @@ const HASHED = "assets/[name].[hash:12]";
 
 export default defineConfig(({ command }) => ({
   base: command === "build" ? BESIDE : "/",
-  plugins: [notices()],
+  plugins: [docs(), notices()],
   build: {
     outDir: "../viewer/static/dlprof",
     emptyOutDir: true,

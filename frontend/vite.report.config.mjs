@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
+import { docs } from "./scripts/docs.mjs";
 import { noticesOf } from "./scripts/notices.mjs";
 
 const PAGE = "page.html";
@@ -83,7 +84,7 @@ const TRANSLATIONS = fileURLToPath(new URL("src/report/translations.ts", import.
 export default defineConfig({
   publicDir: false,
   resolve: { alias: [{ find: /^\.\/translations$/, replacement: TRANSLATIONS }] },
-  plugins: [onePage()],
+  plugins: [docs(), onePage()],
   build: {
     outDir: "../aggregator/html_report",
     // The folder holds the code that fills the page.

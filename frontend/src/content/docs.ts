@@ -4,7 +4,7 @@ import type { Language } from "../i18n";
 
 const PAGES = import.meta.glob<string>(
   ["../../../docs/views/*.md", "../../../docs/views/zh/*.md"],
-  { query: "?raw", import: "default" },
+  { import: "default" },
 );
 
 /** The text of a page in a language, else in English; null when there is none of that name. */

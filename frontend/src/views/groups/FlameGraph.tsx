@@ -95,7 +95,7 @@ export function FlameGraph() {
             <>
               <Icicle roots={roots} key={metric} />
               {groups.count > MOST_GROUPS && (
-                <p class="flame-note">
+                <p class="panel-note">
                   {t("The {shown} largest of {count} modules; smaller ones are in the rest.", {
                     shown: MOST_GROUPS,
                     count: formatInt(groups.count),

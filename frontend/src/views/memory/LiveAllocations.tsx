@@ -91,7 +91,7 @@ function size(bytes: number) {
 function Kind({ kind, title }: { kind: string; title?: string }) {
   return (
     <>
-      <i class="timeline-swatch" style={{ background: kindColor(kind) }} />
+      <span class="swatch" style={{ background: kindColor(kind) }} />
       <span title={title}>{kindName(kind)}</span>
     </>
   );

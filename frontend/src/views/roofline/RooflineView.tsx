@@ -18,7 +18,8 @@ import {
 } from "../../table/specs/efficiency";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
-import { ErrorNote, Skeleton, Unknown } from "../../ui/states";
+import { ErrorNote, Skeleton } from "../../ui/states";
+import { Facts } from "../details/parts";
 
 const CHART_HEIGHT = 420;
 
@@ -172,16 +173,7 @@ function Totals() {
     [t("Ideal share of GPU time"), percent(data.peak_pct), "peak_pct"],
     [t("GPU time with known costs"), percent(data.known_pct), "known_pct"],
   ];
-  return (
-    <dl class="roofline-totals">
-      {facts.map(([name, value, field]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value ?? <Unknown reason={data.unknown[field]} />}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+  return <Facts facts={facts.map(([name, value, key]) => [name, value, data.unknown[key]])} />;
 }
 
 function percent(value: number | null): string | null {

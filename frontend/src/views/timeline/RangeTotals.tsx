@@ -147,7 +147,7 @@ function Category({ category }: { category: number }) {
   const background = `var(--part-${COLORS[category] ?? "other"})`;
   return (
     <>
-      <i class="timeline-swatch" style={{ background }} />
+      <span class="swatch" style={{ background }} />
       {CATEGORIES[category] ?? ""}
     </>
   );

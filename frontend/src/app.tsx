@@ -23,11 +23,16 @@ import { ProfilesDialog } from "./frame/profiles/ProfilesDialog";
 import { SearchDialog } from "./frame/SearchDialog";
 import { Brand, ProfilesButton, TopBar } from "./frame/TopBar";
 import { chooseLanguage, LANGUAGES, language, t } from "./i18n";
-import { openDocs } from "./state/docs";
-import { JobContext } from "./state/jobContext";
-import { type JobControl, useJob } from "./state/jobs";
+import { JobContext, type JobControl, useJob } from "./state/jobs";
 import { focusSearch, useSearchKey, useShortcuts } from "./state/keyboard";
-import { currentQuery, isOutside, navigate, patchToView, useQuery } from "./state/location";
+import {
+  currentQuery,
+  isOutside,
+  navigate,
+  openDocs,
+  patchToView,
+  useQuery,
+} from "./state/location";
 import type { Query } from "./state/query";
 import { type Scope, ScopeContext, useScopeResult } from "./state/scope";
 import { readStored, writeStored } from "./state/storage";

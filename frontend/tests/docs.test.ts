@@ -1,6 +1,6 @@
 import { marked, type Token } from "marked";
 import { describe, expect, it } from "vitest";
-import { loadPage } from "../src/content/docs";
+import { loadPage } from "../src/frame/DocsDialog";
 import { VIEWS } from "../src/views/registry";
 
 const PAGES: Readonly<Record<string, string>> = import.meta.glob("../../docs/views/**/*.md", {

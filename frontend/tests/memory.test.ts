@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { MemoryCurve } from "../src/api/types";
-import { bytesText } from "../src/lib/bytes";
 import { areas, linePath, peakWithin, pointAt } from "../src/lib/memory";
+import { bytesText } from "../src/lib/units";
 
 const CURVE: MemoryCurve = {
   recording: 1,

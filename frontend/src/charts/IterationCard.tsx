@@ -3,7 +3,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { PARTS } from "../lib/activities";
-import { phaseName } from "../lib/phases";
+import { phaseName } from "../lib/aggregations";
 import { durationText, formatPct } from "../lib/units";
 import { type FigureBar, type IterationFigure, partOf } from "./iterationFigure";
 

@@ -3,14 +3,13 @@
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { IDLE_PARTS, PARTS } from "../lib/activities";
-import { phaseName } from "../lib/phases";
+import { phaseName } from "../lib/aggregations";
 import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
 import { Button } from "../ui/Button";
-import { Empty, ErrorNote, Skeleton } from "../ui/states";
-import { useDimmed } from "../ui/useDimmed";
+import { Empty, ErrorNote, Skeleton, useDimmed } from "../ui/states";
 import { IterationCard } from "./IterationCard";
 import {
   barAt,

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { type ApiError, apiUrl, sendJson, toApiError } from "../api/client";
 import type { AggregationChange, AggregationsRow } from "../api/types";
 import { t } from "../i18n";
-import { rangeText } from "../lib/iterationRange";
+import { rangeText } from "../lib/aggregations";
 import type { JobControl } from "../state/jobs";
 import { currentQuery, hrefWith, navigate } from "../state/location";
 import { patchForView, type QueryPatch } from "../state/query";

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../api/types";
 import { t } from "../i18n";
-import { rangeText } from "../lib/iterationRange";
+import { rangeText } from "../lib/aggregations";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, navigate } from "../state/location";

@@ -5,7 +5,7 @@ import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../api/cli
 import type { JobState } from "../api/lists";
 import type { Job } from "../api/types";
 import { t } from "../i18n";
-import { rangeText } from "../lib/iterationRange";
+import { rangeText } from "../lib/aggregations";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive } from "../state/jobs";
 import { newestOnly } from "../state/newest";

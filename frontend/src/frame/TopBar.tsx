@@ -2,8 +2,7 @@
 
 import { isReport } from "../api/source";
 import { chooseLanguage, LANGUAGES, language, t } from "../i18n";
-import { openDocs } from "../state/docs";
-import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
+import { currentQuery, hrefWith, isPlainClick, navigate, openDocs } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { toggleTheme, useTheme } from "../state/theme";

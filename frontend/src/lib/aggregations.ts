@@ -2,7 +2,6 @@
 
 import type { AggregationsRow } from "../api/types";
 import { t } from "../i18n";
-import { phaseName } from "./phases";
 
 /** "Steps 3–18 · no start-up", "without warm-up", "Step 4 · decode": without the number. */
 export function aggregationTitle(aggregation: AggregationsRow): string {
@@ -33,4 +32,35 @@ function marks({ phase, is_steady }: AggregationsRow): readonly string[] {
     ...(phase === null || phase === "" ? [] : [phaseName(phase)]),
     ...(is_steady === true ? [t("no start-up")] : []),
   ];
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  prefill: t("prefill"),
+  decode: t("decode"),
+  mixed: t("mixed"),
+  train: t("training"),
+  eval: t("evaluation"),
+};
+
+/** The name of a phase in the reader's language; a program's own name stays as it is. */
+export function phaseName(phase: string): string {
+  return NAMES[phase] ?? phase;
+}
+
+export interface IterationRequest {
+  readonly iter_start?: number | null;
+  readonly iter_stop?: number | null;
+  readonly phase?: string | null;
+}
+
+export function rangeText(request: IterationRequest): string {
+  const { iter_start: start, iter_stop: stop, phase } = request;
+  const range = boundsText(start ?? null, stop ?? null);
+  return phase == null || phase === "" ? range : `${range} · ${phaseName(phase)}`;
+}
+
+function boundsText(start: number | null, stop: number | null): string {
+  if (start === null && stop === null) return t("All iterations");
+  if (start !== null && start === stop) return t("Iteration {iteration}", { iteration: start });
+  return t("Iterations {first}–{last}", { first: start ?? t("first"), last: stop ?? t("last") });
 }

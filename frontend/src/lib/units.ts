@@ -121,3 +121,17 @@ export function countOf(count: number, noun: readonly [one: string, many: string
     things: count === 1 ? noun[0] : noun[1],
   });
 }
+
+const UNITS = [
+  ["GB", 1e9],
+  ["MB", 1e6],
+  ["kB", 1e3],
+] as const;
+
+/** 25,178,406,912 -> "25.18 GB". */
+export function bytesText(bytes: number): string {
+  for (const [unit, size] of UNITS) {
+    if (Math.abs(bytes) >= size) return `${formatFixed(bytes / size, 2)} ${unit}`;
+  }
+  return `${formatFixed(bytes, 0)} B`;
+}

@@ -1,6 +1,7 @@
 /** The re-aggregation job of a profile: found again after a reload, polled while it runs. */
 
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { createContext } from "preact";
+import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../api/client";
 import type { Job, NewAggregation } from "../api/types";
 import { readStored, writeStored } from "./storage";
@@ -141,4 +142,12 @@ function usePolling(
       window.clearTimeout(timer);
     };
   }, [id, report, fail]);
+}
+
+export const JobContext = createContext<JobControl | null>(null);
+
+export function useJobControl(): JobControl {
+  const jobs = useContext(JobContext);
+  if (jobs === null) throw new Error("useJobControl outside of JobContext");
+  return jobs;
 }

@@ -102,3 +102,7 @@ export function useQuery(): Query {
 export function isPlainClick(event: MouseEvent): boolean {
   return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
 }
+
+export function openDocs(): void {
+  navigate({ docs: currentQuery().get("view") ?? "dashboard" });
+}

@@ -3,15 +3,14 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Params } from "../api/client";
-import type { ListPage, UnknownReasons } from "../api/lists";
+import type { Cut, ListPage, UnknownReasons } from "../api/lists";
 import { type Resource, useResource } from "../api/useResource";
 import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
 import { useQuery } from "../state/location";
 import { scopedUrl, useScope } from "../state/scope";
 import { Button } from "../ui/Button";
-import { Empty, ErrorNote } from "../ui/states";
-import { useDimmed } from "../ui/useDimmed";
+import { Empty, ErrorNote, useDimmed } from "../ui/states";
 import {
   askedFor,
   filterParams,
@@ -27,7 +26,6 @@ import type { TableSpec } from "./spec";
 import { TableBody } from "./TableBody";
 import { TableHeader, tableStyle } from "./TableHeader";
 import { type ExportFormat, TableToolbar } from "./TableToolbar";
-import { TruncationNote } from "./TruncationNote";
 import { type ColumnChoice, useColumns } from "./useColumns";
 import { useNames } from "./useNames";
 import { type TableControl, useUrlTable } from "./useTableState";
@@ -253,4 +251,20 @@ function ResetButton<Row>({ control, spec }: { control: TableControl; spec: Tabl
   const reset = () =>
     control.change({ ...withoutFilters(control.state), sort: spec.defaults.sort });
   return <Button onClick={reset}>{t("Reset filters and order")}</Button>;
+}
+
+export function TruncationNote(props: {
+  cut: Cut | undefined;
+  noun: readonly [one: string, many: string];
+}) {
+  const { cut, noun } = props;
+  if (cut === undefined || cut.held === cut.count) return null;
+  return (
+    <p class="left-out">
+      {t("This report contains the first {held} of {all}; the viewer shows all of them.", {
+        held: formatInt(cut.held),
+        all: countOf(cut.count, noun),
+      })}
+    </p>
+  );
 }

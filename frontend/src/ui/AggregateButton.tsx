@@ -3,8 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, toApiError } from "../api/client";
-import { useJobControl } from "../state/jobContext";
-import { isActive, type JobControl } from "../state/jobs";
+import { isActive, type JobControl, useJobControl } from "../state/jobs";
 import { useScope } from "../state/scope";
 import { Button } from "./Button";
 import { ErrorNote } from "./states";

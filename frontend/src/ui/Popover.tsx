@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
-import { openDocs } from "../state/docs";
+import { openDocs } from "../state/location";
 import { Icon } from "./icons";
 
 const GAP = 6;

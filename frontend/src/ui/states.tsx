@@ -1,15 +1,14 @@
 /** What stands in for data: loading, nothing there, not known, went wrong. */
 
-import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import type { Resource } from "../api/useResource";
 import { t } from "../i18n";
 import { copyText } from "../lib/clipboard";
 import { UNKNOWN } from "../lib/units";
-import { Button } from "./Button";
+import { Button, IconButton } from "./Button";
 import { Icon } from "./icons";
-import { useDimmed } from "./useDimmed";
 
 /** Gray bars in the place of what is coming. They appear after 150 ms, so quick answers don't flash. */
 export function Skeleton({ lines = 4, height = 14 }: { lines?: number; height?: number }) {
@@ -132,4 +131,36 @@ function Current(props: { isStale: boolean; children: ComponentChildren }) {
       {props.children}
     </div>
   );
+}
+
+export function CopyCommand({ command }: { command: string }) {
+  const [isCopied, copy] = useCopy(() => command);
+  return (
+    <span class="copy-command">
+      <code>{command}</code>
+      <IconButton
+        icon={isCopied ? "check" : "copy"}
+        label={t("Copy the command")}
+        size={14}
+        onClick={copy}
+      />
+    </span>
+  );
+}
+
+const PATIENCE_MS = 150;
+
+/** Goes to the element, whose content is not drawn again for it. */
+export function useDimmed<Type extends HTMLElement>(isStale: boolean): RefObject<Type | null> {
+  const element = useRef<Type>(null);
+  useEffect(() => {
+    if (!isStale) return;
+    const shown = element.current?.classList;
+    const timer = setTimeout(() => shown?.add("is-dimmed"), PATIENCE_MS);
+    return () => {
+      clearTimeout(timer);
+      shown?.remove("is-dimmed");
+    };
+  }, [isStale]);
+  return element;
 }

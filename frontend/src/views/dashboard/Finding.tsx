@@ -10,9 +10,8 @@ import { formatInt } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { selectedInTimeline } from "../../table/timelineLink";
 import { Button } from "../../ui/Button";
-import { CopyCommand } from "../../ui/CopyCommand";
 import { PageAnchor } from "../../ui/PageLink";
-import { CopyButton } from "../../ui/states";
+import { CopyButton, CopyCommand } from "../../ui/states";
 import { findView } from "../registry";
 import {
   type AdviceLink,

@@ -16,8 +16,7 @@ import type {
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/bytes";
-import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
+import { bytesText, durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { navigate } from "../../state/location";
 import type { QueryPatch } from "../../state/query";
 import { steadyOf, useScope, useScoped } from "../../state/scope";

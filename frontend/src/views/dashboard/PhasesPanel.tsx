@@ -4,7 +4,7 @@ import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
 import type { PhasesRow } from "../../api/types";
 import { t } from "../../i18n";
-import { phaseName } from "../../lib/phases";
+import { phaseName } from "../../lib/aggregations";
 import { durationText, exactNs, formatFixed, formatInt, formatPct } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { PHASES } from "../../table/declared";

@@ -8,10 +8,10 @@ import { timingCommand } from "../../lib/commands";
 import { durationRange, durationText, formatInt, formatPct } from "../../lib/units";
 import { useScope } from "../../state/scope";
 import { AggregateButton } from "../../ui/AggregateButton";
-import { CopyCommand } from "../../ui/CopyCommand";
 import { Icon } from "../../ui/icons";
 import { MenuButton } from "../../ui/Popover";
 import { Segmented } from "../../ui/Segmented";
+import { CopyCommand } from "../../ui/states";
 
 /** Whether nothing is known of the step without the profiler. */
 export function isProfiledOnly(data: PerformanceSummary): boolean {

@@ -3,8 +3,7 @@
 import { useState } from "preact/hooks";
 import { type ApiError, toApiError } from "../../api/client";
 import { t } from "../../i18n";
-import { useJobControl } from "../../state/jobContext";
-import { isActive } from "../../state/jobs";
+import { isActive, useJobControl } from "../../state/jobs";
 import { navigate } from "../../state/location";
 import { useScope } from "../../state/scope";
 import { Button } from "../../ui/Button";

@@ -2,8 +2,7 @@
 
 import type { MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/bytes";
-import { formatInt } from "../../lib/units";
+import { bytesText, formatInt } from "../../lib/units";
 import { Button } from "../../ui/Button";
 import { RIGHT, SmallTable } from "../../ui/ColumnsTable";
 import { Panel } from "../../ui/Panel";

@@ -3,8 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { MemoryAlive, MemoryOwner, MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/bytes";
-import { formatInt, formatPct } from "../../lib/units";
+import { bytesText, formatInt, formatPct } from "../../lib/units";
 import { currentQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
 import { useScoped } from "../../state/scope";

@@ -3,9 +3,8 @@
 import type { Memory, MemoryRecording } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/bytes";
 import { readSpan, type Span, spanText } from "../../lib/timeline";
-import { formatInt, formatPct } from "../../lib/units";
+import { bytesText, formatInt, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { Button } from "../../ui/Button";

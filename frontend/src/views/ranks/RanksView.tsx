@@ -12,8 +12,7 @@ import { Panel } from "../../ui/Panel";
 import { ScaleSwitch } from "../../ui/ScaleSwitch";
 import { Loaded, Skeleton } from "../../ui/states";
 import { RankBars } from "./RankBars";
-import { RankHeatMap } from "./RankHeatMap";
-import { SlowRanks } from "./SlowRanks";
+import { RankHeatMap, SlowRanks } from "./RankHeatMap";
 import { type Compared, rankVerdict } from "./verdict";
 
 /** Whether a rank is late comes first; one heat map says when. */

@@ -1,10 +1,13 @@
 /** The events that begin in some time as a table: sorted, filtered, exported, by keys alone. */
 
+import type { TimelineEventsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { absolute, type Span } from "../../lib/timeline";
 import { navigate } from "../../state/location";
+import { shownColumns } from "../../table/columns";
 import { UrlTable } from "../../table/DataTable";
-import { TIMELINE_EVENTS_TABLE } from "../../table/specs/timeline";
+import { TIMELINE_EVENTS } from "../../table/declared";
+import type { TableSpec } from "../../table/spec";
 import { timelineAt } from "../../ui/PageLink";
 
 export function EventsPanel(props: { span: Span; origin: bigint; isChosen: boolean }) {
@@ -27,3 +30,11 @@ export function EventsPanel(props: { span: Span; origin: bigint; isChosen: boole
     </div>
   );
 }
+
+export const TIMELINE_EVENTS_TABLE: TableSpec<TimelineEventsRow> = {
+  id: "events",
+  noun: [t("event"), t("events")],
+  columns: shownColumns(TIMELINE_EVENTS),
+  defaults: { sort: "start_time_ns", pageSize: 25 },
+  rowKey: (event) => `${event.event_kind} ${event.event_row}`,
+};

@@ -2,8 +2,7 @@
 
 import type { Lane, Scale } from "../../api/types";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/bytes";
-import { formatPct } from "../../lib/units";
+import { bytesText, formatPct } from "../../lib/units";
 
 export const ROW = 18;
 export const HEAD = 24;

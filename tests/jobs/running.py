@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import signal
 import socket
 import subprocess
@@ -15,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError
@@ -151,22 +149,18 @@ def environment(state_dir: Path, **more: str) -> dict[str, str]:
     return os.environ | {"DLPROF_STATE_DIR": str(state_dir), "PYTHONPATH": inherited} | more
 
 
-def start(
-    words: Sequence[object], env: dict[str, str], largest_file: int | None = None
-) -> RunningViewer:
+def start(words: Sequence[object], env: dict[str, str]) -> RunningViewer:
     """Start the command and wait until it says where it is.
 
     Args:
         words: Of the command line.
         env: Its environment.
-        largest_file: Bytes that a file may have: writing beyond fails as on a full disk.
     """
     # No pipe: it would not be emptied while the test goes on.
     log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the viewer
     process = subprocess.Popen(
         [*COMMAND, "--port", "0", *map(str, words)],
         env=env,
-        preexec_fn=None if largest_file is None else partial(limit_files, largest_file),  # noqa: PLW1509
         stdout=subprocess.PIPE,
         stderr=log,
         text=True,
@@ -180,17 +174,10 @@ def start(
     return viewer
 
 
-def limit_files(size: int) -> None:
-    """In a child: no file may grow beyond a size."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
 @contextmanager
-def running(
-    words: Sequence[object], env: dict[str, str], largest_file: int | None = None
-) -> Iterator[RunningViewer]:
+def running(words: Sequence[object], env: dict[str, str]) -> Iterator[RunningViewer]:
     """A viewer for the length of the block; it must not leave anything behind."""
-    viewer = start(words, env, largest_file)
+    viewer = start(words, env)
     family = psutil.Process(viewer.process.pid).children(recursive=True)
     try:
         yield viewer

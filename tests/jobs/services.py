@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import pytest
 
 from tests.jobs.running import WAIT_LIMIT_S, Job, RunningViewer, environment, running
-from tests.jobs.workers import HOLD, Redis, needs_redis, worker
-
-KINDS = ["embedded", pytest.param("redis", marks=needs_redis)]
+from tests.jobs.workers import HOLD, Redis, worker
 
 
 @dataclass
@@ -52,32 +49,26 @@ def holding(folder: Path, env: dict[str, str], hold: Path) -> dict[str, str]:
 
 
 @contextmanager
-def running_service(
-    kind: str, database: Path, folder: Path, *, held: bool, largest_file: int | None = None
-) -> Iterator[Service]:
+def running_service(kind: str, database: Path, folder: Path, *, held: bool) -> Iterator[Service]:
     """Both kinds of service, made to be treated alike."""
     hold = folder / "hold"
     if held:
         hold.touch()
     with ExitStack() as stack:
         if kind == "embedded":
-            yield _embedded(stack, database, folder, hold, largest_file)
+            yield _embedded(stack, database, folder, hold)
         else:
-            yield _over_redis(stack, database, folder, hold, largest_file)
+            yield _over_redis(stack, database, folder, hold)
 
 
-def _embedded(
-    stack: ExitStack, database: Path, folder: Path, hold: Path, largest_file: int | None
-) -> Service:
+def _embedded(stack: ExitStack, database: Path, folder: Path, hold: Path) -> Service:
     env = holding(folder, environment(folder / "state"), hold)
-    viewer = stack.enter_context(running([database], env, largest_file))
+    viewer = stack.enter_context(running([database], env))
     viewer.worker()
     return Service(viewer, viewer.worker, viewer.worker, hold, None)
 
 
-def _over_redis(
-    stack: ExitStack, database: Path, folder: Path, hold: Path, largest_file: int | None
-) -> Service:
+def _over_redis(stack: ExitStack, database: Path, folder: Path, hold: Path) -> Service:
     (folder / "redis").mkdir()
     redis = stack.enter_context(Redis(folder / "redis"))
     env = environment(folder / "state", DLPROF_BROKER_URL=redis.url)
@@ -85,7 +76,7 @@ def _over_redis(
 
     def start_worker() -> None:
         home = folder / f"worker-{len(workers)}"
-        started = worker(redis.url, home, hold=hold, largest_file=largest_file)
+        started = worker(redis.url, home, hold=hold)
         workers.append(stack.enter_context(started))
 
     viewer = stack.enter_context(running([database], env))

@@ -11,8 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
-from tests.jobs.services import KINDS, holding
-from tests.jobs.workers import Redis
+from tests.jobs.services import holding
 
 pytestmark = pytest.mark.jobs
 PEOPLE = 24
@@ -29,13 +28,8 @@ def _status(viewer: RunningViewer, method: str, path: str, body: object = None) 
         return error.code, error.read().decode(errors="replace")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("processes", ["1", "3"])
-def test_no_reply_reveals_an_internal_error(
-    kind: str, processes: str, redis: Redis, database: Path, tmp_path: Path
-) -> None:
-    broker = {"DLPROF_BROKER_URL": redis.url} if kind == "redis" else {}
-    env = environment(tmp_path / "state", DLPROF_WEB_WORKERS=processes, **broker)
+def test_no_reply_reveals_an_internal_error(database: Path, tmp_path: Path) -> None:
+    env = environment(tmp_path / "state")
     # A job that ended before all have asked would be begun again by those who ask later.
     hold = tmp_path / "hold"
     hold.touch()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import socket
 import sqlite3
-import time
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
@@ -50,45 +47,6 @@ def _ask(viewer: RunningViewer, path: str) -> tuple[int, Any, str | None]:
         return reply.status, json.load(reply), reply.headers["Retry-After"]
 
 
-def _leave(viewer: RunningViewer, path: str) -> None:
-    """Ask, and close the connection without waiting for the answer."""
-    with socket.create_connection(("127.0.0.1", port_of(viewer)), timeout=WAIT_LIMIT_S) as client:
-        client.sendall(f"GET /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-
-
-def test_views_without_end_do_not_stop_the_viewer(demo_database: Path, tmp_path: Path) -> None:
-    good = Path(shutil.copy(demo_database, tmp_path / "good.sqlite"))
-    hostile = _hostile(demo_database, tmp_path / "hostile.sqlite")
-    env = environment(tmp_path / "state", DLPROF_QUERY_TIMEOUT_S=str(LIMIT_S))
-    with running([good, hostile], env) as viewer:
-        ids = {row["path"]: row["id"] for row in viewer.get("profiles/")["results"]}
-        bad = f"profiles/{ids[str(hostile)]}/aggregations/1/ops/"
-        well = f"profiles/{ids[str(good)]}/aggregations/1/iterations/"
-
-        status, body, retry = _ask(viewer, bad)
-        assert (status, body["error"]["code"], retry) == (503, "QUERY_TIMEOUT", "5")
-        for _ in range(100):
-            _leave(viewer, bad)
-        began = time.monotonic()
-        assert _ask(viewer, well)[0] == 200
-        # Without an end, the requests held each place for minutes.
-        assert time.monotonic() - began < 60
-
-        deadline = time.monotonic() + WAIT_LIMIT_S
-        while _computing(viewer) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not _computing(viewer)
-        assert _ask(viewer, well)[0] == 200
-
-
-def _computing(viewer: RunningViewer) -> bool:
-    found = False
-    for child in viewer.children("sql_child"):
-        with suppress(psutil.NoSuchProcess):  # it was killed
-            found |= child.cpu_percent(0.1) > 20
-    return found
-
-
 def test_a_job_that_keeps_pythons_lock_ends_at_its_limit(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,24 +62,6 @@ def test_a_job_that_keeps_pythons_lock_ends_at_its_limit(
         worker.wait(WAIT_LIMIT_S)
         service.start_worker()
         assert service.viewer.wait_for_end(after)["state"] == "done"
-
-
-def test_a_long_command_line_in_a_file_holds_no_worker_up(
-    golden_dir: Path, database: Path, tmp_path: Path
-) -> None:
-    hostile = Path(shutil.copy(golden_dir / "dlprof_dldb.sqlite", tmp_path / "nvidia.sqlite"))
-    hostile.chmod(0o600)
-    with closing(sqlite3.connect(hostile)) as connection:
-        connection.execute(
-            "UPDATE read_only_system_config SET original_command = 'dlprof ' || ?",
-            ("a" * 1_000_000,),
-        )
-        connection.commit()
-    with running([hostile, database], environment(tmp_path / "state")) as viewer:
-        for row in viewer.get("profiles/")["results"]:
-            job = viewer.post(f"profiles/{row['id']}/aggregations/", {"iter_start": 0})
-            found = viewer.wait_for_end(job)
-            assert found["state"] == "done", found["error"]
 
 
 def test_a_view_in_place_of_a_table_is_refused(

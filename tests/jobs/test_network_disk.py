@@ -49,19 +49,6 @@ def test_a_state_on_a_network_disk_needs_no_shared_memory(database: Path, tmp_pa
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-def test_a_state_that_moves_to_a_network_disk_goes_on(database: Path, tmp_path: Path) -> None:
-    env = environment(tmp_path / "state")
-    with running([database], env) as before:
-        before.worker()
-        job = before.wait_for_end(before.ask_for_aggregation(iter_start=3))
-
-    patched = env | {"PYTHONPATH": f"{_on_nfs(tmp_path / 'nfs')}:{env['PYTHONPATH']}"}
-    with running([database], patched) as after:
-        assert after.get(f"jobs/{job['id']}/")["state"] == "done"
-        after.worker()
-        assert after.wait_for_end(after.ask_for_aggregation(iter_start=4))["state"] == "done"
-
-
 @needs_redis
 def test_a_worker_opens_nothing_of_the_web_servers(
     redis: Redis, database: Path, tmp_path: Path

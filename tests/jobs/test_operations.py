@@ -23,9 +23,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.system.log_lines import shortened, without_token
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
-from tests.jobs.services import KINDS, running_service
+from tests.jobs.services import running_service
 from tests.jobs.uploading import UPLOAD_TYPE
-from tests.jobs.workers import Redis, needs_redis, worker
+from tests.jobs.workers import needs_redis
 
 pytestmark = pytest.mark.jobs
 
@@ -90,9 +90,9 @@ class _SlowUpload:
         return json.load(self._connection.getresponse())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_reload_loses_no_request_and_no_job(kind: str, database: Path, tmp_path: Path) -> None:
-    with running_service(kind, database, tmp_path, held=True) as found:
+@needs_redis
+def test_a_reload_loses_no_request_and_no_job(database: Path, tmp_path: Path) -> None:
+    with running_service("redis", database, tmp_path, held=True) as found:
         viewer = found.viewer
         job = found.begin(iter_start=3)
         waiting = viewer.ask_for_aggregation(iter_start=4)
@@ -101,8 +101,7 @@ def test_a_reload_loses_no_request_and_no_job(kind: str, database: Path, tmp_pat
         upload = _SlowUpload(viewer)
         with _Asking(viewer) as asking:
             viewer.process.send_signal(signal.SIGUSR1)
-            if kind == "redis":
-                old_worker.send_signal(signal.SIGHUP)
+            old_worker.send_signal(signal.SIGHUP)
             _wait(lambda: len(viewer.children("gunicorn")) == 3)
             # Longer than an ordinary end gives to requests.
             time.sleep(5)
@@ -207,25 +206,6 @@ def test_json_logs_are_written_to_standard_error(database: Path, tmp_path: Path)
     assert loggers >= {"viewer.jobs.keeper", "gunicorn.error"}
     assert [line for line in said if "Invalid" in line]
     assert not [line for line in said if token in line]
-
-
-@needs_redis
-def test_a_worker_elsewhere_logs_as_the_viewer_does(
-    redis: Redis, database: Path, tmp_path: Path
-) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    home = tmp_path / "elsewhere"
-    words = ("--loglevel=INFO",)
-    with (
-        running([database], env) as viewer,
-        worker(redis.url, home, words=words, DLPROF_LOG_FORMAT="json"),
-    ):
-        assert viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3))["state"] == "done"
-        lines = (home / "worker.log").read_text().splitlines()
-    entries = [json.loads(line) for line in lines if line.startswith("{")]
-    assert [entry for entry in entries if "dlprof.job" in entry["message"]]
-    # Celery's banner, and its warning to root, come before.
-    assert not [line for line in lines if "INFO/" in line]
 
 
 @pytest.mark.parametrize(

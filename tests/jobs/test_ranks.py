@@ -99,16 +99,6 @@ def test_the_embedded_worker_joins_rank_files(
     assert not list(state.rglob("*.ranks.*")), "the parts were left behind"
 
 
-def start_two_workers(stack: ExitStack, redis: Redis, tmp_path: Path, hold: Path) -> list[Path]:
-    """Start two that are held at their first file; where each writes its log."""
-    homes = [tmp_path / "first", tmp_path / "second"]
-    held: Any = holding(tmp_path, hold)
-    for home in homes:
-        stack.enter_context(worker(redis.url, home, words=("--loglevel=INFO",), **held))
-    wait_until(lambda: all(" ready." in log(home) for home in homes))
-    return homes
-
-
 def log(home: Path) -> str:
     return (home / "worker.log").read_text()
 
@@ -143,27 +133,6 @@ def test_a_worker_killed_at_a_file_costs_that_file_only(
             len(re.findall(r"Task dlprof\.rank_file\[.*succeeded", log(first))) == RANKS - 1 + RANKS
         )
     assert not hidden(tmp_path / "state")
-
-
-@needs_redis
-def test_a_job_of_rank_files_whose_workers_are_killed_fails_and_leaves_nothing(
-    redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
-) -> None:
-    url = {"DLPROF_BROKER_URL": redis.url}
-    hold = tmp_path / "hold"
-    hold.touch()
-    held: Any = holding(tmp_path, hold)
-    with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
-        job = ask(viewer, rank_files)
-        for name in ("first", "second"):
-            killed = stack.enter_context(worker(redis.url, tmp_path / name, **held))
-            viewer.wait_for(job, lambda now: "importing" in file_states(now))
-            os.kill(killed.pid, signal.SIGKILL)
-            psutil.wait_procs([killed], timeout=WAIT_LIMIT_S)
-            viewer.wait_for(job, lambda now: now["state"] != "running")
-        failed = viewer.wait_for_end(job)
-        assert (failed["state"], failed["error"]["code"]) == ("failed", "WORKER_LOST")
-        wait_until(lambda: not hidden(tmp_path / "state"))
 
 
 def hidden(folder: Path) -> list[Path]:
@@ -314,30 +283,6 @@ def holding(tmp_path: Path, hold: Path) -> dict[str, str]:
     folder.mkdir()
     shutil.copyfile(Path(__file__).with_name("held_engine.py"), folder / "sitecustomize.py")
     return {"PYTHONPATH": f"{folder}:{REPOSITORY}", "DLPROF_TEST_HOLD_RANKS": str(hold)}
-
-
-@needs_redis
-def test_a_cancelled_job_stops_all_that_work_on_its_files(
-    redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
-) -> None:
-    url = {"DLPROF_BROKER_URL": redis.url}
-    hold = tmp_path / "hold"
-    hold.touch()
-    state = tmp_path / "state"
-    with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
-        start_two_workers(stack, redis, tmp_path, hold)
-        job = ask(viewer, rank_files)
-        # Both are held at a file.
-        running_now = viewer.wait_for(job, lambda now: file_states(now).count("importing") == 2)
-        assert sorted(set(file_states(running_now))) == ["importing", "waiting"]
-        viewer.post(f"jobs/{job['id']}/cancel/")
-        cancelled = viewer.wait_for_end(job)
-        assert cancelled["state"] == "cancelled"
-        wait_until(lambda: not hidden(state))
-        assert "job" not in [item["name"] for item in viewer.get("profiles/")["results"]]
-        hold.unlink()
-        # What was cancelled can be done anew.
-        check(viewer, viewer.wait_for_end(viewer.post(f"jobs/{job['id']}/retry/")))
 
 
 def test_uploaded_ranks_are_joined_and_their_copies_go(

@@ -1,4 +1,4 @@
-"""Killed processes, full disks and too many requests: with real processes, embedded and over Redis.
+"""Killed processes, full disks and too many requests: with real processes.
 
 No database corrupt, no aggregation half visible, every job in a state that is true at the end.
 """
@@ -21,16 +21,15 @@ import psutil
 import pytest
 
 from tests.jobs.running import ENDED, WAIT_LIMIT_S, Job, environment, running
-from tests.jobs.services import KINDS, assert_sound, running_service
+from tests.jobs.services import assert_sound, running_service
 from tests.jobs.uploading import port_of, send_file, upload_head
 from tests.jobs.workers import needs_redis
 
 pytestmark = pytest.mark.jobs
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_worker_loses_nothing(kind: str, database: Path, tmp_path: Path) -> None:
-    with running_service(kind, database, tmp_path, held=True) as service:
+def test_a_killed_worker_loses_nothing(database: Path, tmp_path: Path) -> None:
+    with running_service("embedded", database, tmp_path, held=True) as service:
         job = service.begin(iter_start=3)
         waiting = service.viewer.ask_for_aggregation(iter_start=4)
 
@@ -41,26 +40,6 @@ def test_a_killed_worker_loses_nothing(kind: str, database: Path, tmp_path: Path
 
         assert [one["state"] for one in done] == ["done", "done"]
         assert len(service.viewer.aggregation_ids()) == 3
-    assert_sound(database)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_web_server_comes_back_and_loses_nothing(
-    kind: str, database: Path, tmp_path: Path
-) -> None:
-    with running_service(kind, database, tmp_path, held=True) as service:
-        job = service.begin(iter_start=3)
-        web = service.viewer.children("gunicorn")
-        assert len(web) == 2
-
-        for process in web:
-            process.kill()
-        psutil.wait_procs(web, timeout=WAIT_LIMIT_S)
-        # The socket is the command's: who asks meanwhile waits for the next server.
-        assert service.viewer.get(f"jobs/{job['id']}/")["state"] == "running"
-        service.let_go()
-
-        assert service.viewer.wait_for_end(job)["state"] == "done"
     assert_sound(database)
 
 
@@ -81,22 +60,6 @@ def test_a_killed_redis_loses_no_job(database: Path, tmp_path: Path) -> None:
         ended = [service.viewer.wait_for_end(one) for one in (job, *waiting, late)]
         assert [one["state"] for one in ended] == ["done"] * 4
         assert len(service.viewer.aggregation_ids()) == 5
-    assert_sound(database)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_full_disk_fails_the_job_and_leaves_the_database(
-    kind: str, database: Path, tmp_path: Path
-) -> None:
-    before = database.read_bytes()
-    with running_service(
-        kind, database, tmp_path, held=False, largest_file=len(before) + 4096
-    ) as service:
-        ended = service.viewer.wait_for_end(service.viewer.ask_for_aggregation(iter_start=3))
-
-        assert (ended["state"], ended["error"]["code"]) == ("failed", "DATABASE_WRITE")
-        assert service.viewer.aggregation_ids() == [1]
-    assert database.read_bytes() == before
     assert_sound(database)
 
 
@@ -143,27 +106,8 @@ def test_a_disk_that_fills_up_and_is_cleared(database: Path, small_disk: Path) -
     assert_sound(copy)
 
 
-def test_a_state_that_cannot_be_written_is_a_refusal(database: Path, small_disk: Path) -> None:
-    env = environment(small_disk / "state")
-    with running([database], env) as viewer:
-        viewer.worker()
-        filler = _fill(small_disk, 0)
-        refused = [viewer.ask_for_aggregation(iter_start=start) for start in range(1, 4)]
-
-        # One that is taken has room in the log of the state, which is not made smaller.
-        assert {reply["status"] for reply in refused if "id" not in reply} <= {503}
-        assert viewer.get("profiles/")["count"] == 1
-        filler.unlink()
-        job = viewer.ask_for_aggregation(iter_start=9)
-        assert viewer.wait_for_end(job)["state"] == "done"
-    assert_sound(database)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_ten_people_at_once_get_their_aggregations(
-    kind: str, database: Path, tmp_path: Path
-) -> None:
-    with running_service(kind, database, tmp_path, held=False) as service:
+def test_ten_people_at_once_get_their_aggregations(database: Path, tmp_path: Path) -> None:
+    with running_service("embedded", database, tmp_path, held=False) as service:
         viewer, profile = service.viewer, service.viewer.profile_id()
         address = f"profiles/{profile}/aggregations/"
 
@@ -182,15 +126,13 @@ def test_ten_people_at_once_get_their_aggregations(
     assert_sound(database)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_web_server_killed_during_an_upload_keeps_nothing(
-    kind: str, database: Path, demo_profile: Path, tmp_path: Path
+    database: Path, demo_profile: Path, tmp_path: Path
 ) -> None:
     """None of it is kept after the next upload, which becomes a profile."""
     data = demo_profile.read_bytes()
     incoming = tmp_path / "state" / "profiles" / "incoming"
-    with running_service(kind, database, tmp_path, held=False) as service:
-        viewer = service.viewer
+    with running([database], environment(tmp_path / "state")) as viewer:
         with socket.create_connection(("127.0.0.1", port_of(viewer))) as connection:
             connection.sendall(upload_head("a.sqlite", len(data)) + data[:300_000])
             _wait(lambda: incoming.is_dir() and any(incoming.iterdir()))

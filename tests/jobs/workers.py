@@ -11,14 +11,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 import pytest
 
-from tests.jobs.running import REPOSITORY, WAIT_LIMIT_S, free_port, limit_files
+from tests.jobs.running import REPOSITORY, WAIT_LIMIT_S, free_port
 
 SERVER = shutil.which("redis-server")
 needs_redis = pytest.mark.skipif(SERVER is None, reason="no redis-server program")
@@ -77,7 +76,6 @@ def worker(
     *,
     hold: Path | None = None,
     words: Sequence[str] = (),
-    largest_file: int | None = None,
     **more: str,
 ) -> Iterator[psutil.Process]:
     """``celery -A aggregator worker``, with its own folder and home."""
@@ -95,7 +93,6 @@ def worker(
             cwd=home,
             stdout=log,
             stderr=log,
-            preexec_fn=None if largest_file is None else partial(limit_files, largest_file),  # noqa: PLW1509
         )
     try:
         yield psutil.Process(process.pid)

@@ -59,6 +59,7 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--process-per-site",
 ]
 
 expect.set_options(timeout=WAIT_LIMIT_MS)
@@ -341,7 +342,7 @@ def theme(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def browser_context(browser: Browser) -> Iterator[BrowserContext]:
+def browser_context(browser: Browser, viewer: Viewer) -> Iterator[BrowserContext]:
     """The context of all pages; a context for each test would load the page's scripts anew."""
     with closing(
         browser.new_context(
@@ -349,6 +350,8 @@ def browser_context(browser: Browser) -> Iterator[BrowserContext]:
         )
     ) as context:
         context.set_default_timeout(WAIT_LIMIT_MS)
+        anchor = context.new_page()
+        anchor.goto(f"{viewer.url}/healthz")
         yield context
 
 

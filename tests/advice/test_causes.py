@@ -24,6 +24,7 @@ from profiler_cli.dlprof import main
 from tests.advice.test_advice import unproved
 from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file
 from tests.conftest import ProfileFactory
+from tests.golden.loop_traces import Loop
 
 STEPS, STEP_NS = 6, 2_000_000
 COPY = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>(int)"
@@ -496,11 +497,18 @@ def test_a_wait_in_a_step_that_the_gpu_limits_saves_what_the_gpu_idles(tmp_path:
     assert rows["synchronizing_calls"] == pytest.approx(200_000, rel=0.15)
 
 
-def test_a_loader_of_ten_batches_gets_no_workers(imported: ProfileFactory) -> None:
+def test_a_loader_of_ten_batches_gets_no_workers(tmp_path: Path) -> None:
+    loop = Loop()
+    for _ in range(4):
+        for _ in range(10):
+            loop.fetch(2_000)
+            loop.step()
+            loop.wait()
+        loop.fetch(300)
+    source = loop.write(tmp_path / "epochs.json")
+    found = analyze_file(source, tmp_path / "epochs.db")
     query = "SELECT certainty, recommendation FROM view_advice WHERE advice_name = 'input_bound'"
-    with closing(sqlite3.connect(imported("pyg_epochs"))) as connection:
-        rows = connection.execute(f"{query} AND aggr_id = 2").fetchall()
-    ((certainty, recommendation),) = rows
+    ((certainty, recommendation),) = found.query(f"{query} AND aggr_id = 2")
     assert certainty == "possible"
     assert "Worker processes do not pay: an epoch of 10 batches" in recommendation
     assert "num_workers" not in recommendation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -96,10 +97,11 @@ def _everything(path: Path, aggr: int, capsys: pytest.CaptureFixture[str]) -> It
 REPRESENTATIVE = (
     *("ddp.sqlite", "vit_loader.sqlite", "children.sqlite", "plain_cuda_crashed.sqlite"),
     *("crash_assert.sqlite", "b200__eager_trace.json.gz", "zx3.sqlite", "module.sqlite"),
+    *("static.sqlite", "gpt.sqlite"),
 )
 REST = (
     *("own_profiler_and_child.sqlite", "torchrun1.sqlite", "crash_segfault.sqlite"),
-    *("trainer.sqlite", "static.sqlite", "gpt.sqlite", "jax.sqlite", "pyg_epochs.sqlite"),
+    *("trainer.sqlite", "jax.sqlite", "pyg_epochs.sqlite"),
     *("ddp2_resnet50_amp.sqlite", "jax_cnn_bf16.sqlite", "kineto_resnet50_fp16.pt.trace.json"),
     *("nvtx_domains.sqlite", "pytorch_bert_bf16.sqlite", "pytorch_gpt2_large.sqlite"),
     *("pytorch_resnet50_amp.sqlite", "pytorch_resnet50_fp32.sqlite", "simple_no_nvtx.sqlite"),
@@ -135,9 +137,10 @@ def test_no_surface_promises_more_than_the_step_has(
     path = imported(name)
     aggr = _newest(path)
     step_ns, host_ns = _most_ns(path, capsys)
+    true_ns = TRUE_STEPS_MS.get(name.removesuffix(".sqlite"), math.inf) * 1e6
     for document in _everything(path, aggr, capsys):
         for saving_ns in _savings_of(document):
-            assert saving_ns <= 1.001 * step_ns, (saving_ns, document)
+            assert saving_ns <= min(1.001 * step_ns, true_ns), (saving_ns, document)
     with closing(sqlite3.connect(path)) as connection:
         query = "SELECT advice_name, gain_ns FROM view_advice WHERE aggr_id = ? AND gain_ns > 0"
         for advice_name, gain_ns in connection.execute(query, (aggr,)):
@@ -161,16 +164,6 @@ def test_waiting_for_most_of_a_step_leads_what_saves_little_of_it(
 def _newest(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
         return int(connection.execute("SELECT max(aggr_id) FROM view_aggregations").fetchone()[0])
-
-
-@pytest.mark.parametrize("name", TRUE_STEPS_MS)
-def test_no_text_and_no_number_promises_more_than_the_true_step(
-    imported: ProfileFactory, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = imported(name)
-    for document in _everything(path, _newest(path), capsys):
-        for saving_ns in _savings_of(document):
-            assert saving_ns <= TRUE_STEPS_MS[name] * 1e6, (saving_ns, document)
 
 
 @pytest.mark.parametrize("name", TRUE_STEPS_MS)
@@ -227,12 +220,12 @@ def test_a_severity_that_is_not_of_the_known_saving_is_led_by_what_it_concerns()
     assert low.startswith("1. LOW, could save at least 0.9 ms (2%) by replay (likely): FP32")
 
 
-@pytest.mark.parametrize("name", ["static"])
 def test_with_a_given_step_the_host_saves_at_most_what_the_gpu_idles(
-    imported: ProfileFactory, tmp_path: Path, name: str
+    imported: ProfileFactory, tmp_path: Path
 ) -> None:
     bare_ms = 3.0
-    main([f"--database={imported(name)}", f"--bare_step_ms={bare_ms}", f"--output_path={tmp_path}"])
+    source = imported("static")
+    main([f"--database={source}", f"--bare_step_ms={bare_ms}", f"--output_path={tmp_path}"])
     path = tmp_path / "dlprof_dldb.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         aggr = _newest(path)

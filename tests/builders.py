@@ -382,6 +382,13 @@ class Thread:
         return number
 
 
+def one_gpu() -> tuple[Trace, Thread]:
+    """An empty trace with a GPU, and a thread of its only process."""
+    trace = Trace()
+    trace.gpu()
+    return trace, trace.thread()
+
+
 @dataclass(frozen=True)
 class Analyzed:
     """A database made of a trace.

@@ -15,6 +15,7 @@ import pytest
 import aggregator.advice
 from aggregator.advice import ADVISERS, unaligned_shapes
 from aggregator.advice.finding import HIGH_GAIN_PCT, MEDIUM_GAIN_PCT, MOST_CERTAIN, View
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 Connect = Callable[..., sqlite3.Connection]
@@ -299,13 +300,12 @@ def test_evidence_per_step_is_that_of_the_table(capture: Connect) -> None:
 def test_advice_names_what_else_its_saving_holds_and_counts_rare_waits_as_such(
     imported: ProfileFactory,
 ) -> None:
-    query = "SELECT problem FROM view_advice WHERE advice_name = ?"
+    sql = "SELECT problem FROM view_advice WHERE advice_name = ?"
     for name, advice_name, said in (
         ("pytorch_resnet50_amp", "layout_conversions", "batch normalization"),
         ("pytorch_resnet50_fp32", "synchronizing_calls", "1x in 6 steps"),
     ):
-        with closing(sqlite3.connect(f"file:{imported(name)}?mode=ro", uri=True)) as connection:
-            problem = connection.execute(query, (advice_name,)).fetchone()[0]
+        problem = query(imported(name), sql, advice_name)[0][0]
         assert said in problem
 
 
@@ -329,18 +329,17 @@ def test_only_convolutions_of_aligned_channels_have_nothing_to_pad(
 def test_evidence_of_layouts_holds_the_batch_normalization_that_its_problem_names(
     imported: ProfileFactory,
 ) -> None:
-    query = "SELECT evidence, drill_down FROM view_advice WHERE advice_name = 'layout_conversions'"
+    sql = "SELECT evidence, drill_down FROM view_advice WHERE advice_name = 'layout_conversions'"
     ops = (
         "SELECT DISTINCT op_node_id FROM view_kernel_launches WHERE kernel_name = ?"
         " AND aggr_id = 1 AND op_node_id <> ''"
     )
     path = imported("pytorch_resnet50_amp")
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        items, link = map(json.loads, connection.execute(query).fetchone())
-        norms = [item["name"] for item in items if item["name"].startswith("bn_")]
-        assert norms
-        linked = set(link["params"]["ops.f.op_id__in"].split(","))
-        assert linked & {op for (op,) in connection.execute(ops, (norms[0],))}
+    items, link = map(json.loads, query(path, sql)[0])
+    norms = [item["name"] for item in items if item["name"].startswith("bn_")]
+    assert norms
+    linked = set(link["params"]["ops.f.op_id__in"].split(","))
+    assert linked & {op for (op,) in query(path, ops, norms[0])}
 
 
 def test_evidence_of_waits_names_the_ops_that_wait(capture: Connect) -> None:

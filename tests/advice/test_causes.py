@@ -22,7 +22,7 @@ from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.advice import collect_advice, find_facts
 from profiler_cli.dlprof import main
 from tests.advice.test_advice import unproved
-from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file
+from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, one_gpu, query
 from tests.conftest import ProfileFactory
 from tests.golden.loop_traces import Loop
 
@@ -44,9 +44,7 @@ Step = Callable[[Thread, int], None]
 
 def _run(folder: Path, step: Step) -> Analyzed:
     """A run of equal steps."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for number in range(STEPS):
         at = number * STEP_NS
         thread.range(f"iteration {number}", at, at + STEP_NS - 1)
@@ -190,11 +188,11 @@ def test_cuda_graphs_are_not_advised_where_they_are_replayed(tmp_path: Path, who
 def test_a_larger_batch_comes_last_and_inference_learns_nothing(
     imported: ProfileFactory, name: str, trains: bool
 ) -> None:
-    with closing(sqlite3.connect(imported(name))) as connection:
-        rows = connection.execute(
-            "SELECT advice_name, severity, recommendation FROM view_advice"
-            " WHERE aggr_id = 1 AND status = 'found' ORDER BY row_id"
-        ).fetchall()
+    rows = query(
+        imported(name),
+        "SELECT advice_name, severity, recommendation FROM view_advice"
+        " WHERE aggr_id = 1 AND status = 'found' ORDER BY row_id",
+    )
     assert rows[-1][0] == "batch_size"
     assert ("learning rate" in rows[-1][2]) == trains
     assert not any("learning rate" in text for *_, text in rows[:-1])
@@ -217,11 +215,11 @@ def test_what_shortens_the_same_step_comes_before_a_larger_batch(
 
 def test_exchanges_between_ranks_are_no_sums_of_gradients(imported: ProfileFactory) -> None:
     database = imported("negative_queue_length_values_check__rank0.json.gz")
-    with closing(sqlite3.connect(database)) as connection:
-        ((text,),) = connection.execute(
-            "SELECT recommendation FROM view_advice"
-            " WHERE aggr_id = 1 AND advice_name = 'exposed_communication'"
-        ).fetchall()
+    ((text,),) = query(
+        database,
+        "SELECT recommendation FROM view_advice"
+        " WHERE aggr_id = 1 AND advice_name = 'exposed_communication'",
+    )
     assert "all-to-all, send and receive" in text
     assert "DistributedDataParallel" not in text
 
@@ -377,19 +375,17 @@ def test_kernel_that_makes_a_rank_late_is_named(tmp_path: Path, slow: str) -> No
 
 
 def test_a_single_window_is_judged_with_less_certainty(imported: ProfileFactory) -> None:
-    query = (
+    sql = (
         "SELECT advice_name, certainty, recommendation FROM view_advice"
         " WHERE aggr_id = 1 AND status = 'found'"
     )
-    with closing(sqlite3.connect(imported("athrun"))) as connection:
-        found = {row[0]: row[1] for row in connection.execute(query)}
+    found = {row[0]: row[1] for row in query(imported("athrun"), sql)}
     assert found == {
         "pageable_copies": "possible",
         "half_precision": "possible",
         "tf32_off": "possible",
     }
-    with closing(sqlite3.connect(imported("liz_ddp53"))) as connection:
-        rows = {row[0]: row[1:] for row in connection.execute(query)}
+    rows = {row[0]: row[1:] for row in query(imported("liz_ddp53"), sql)}
     certainty, recommendation = rows["exposed_communication"]
     assert certainty == "possible"
     assert "separate all-reduces" in recommendation
@@ -410,19 +406,17 @@ def test_advice_about_uncertain_steps_is_less_certain(
 
 
 def test_lost_gpu_work_is_said_and_no_gpu_is_called_unused(imported: ProfileFactory) -> None:
-    query = "SELECT problem FROM view_expert_systems WHERE exp_sys_id LIKE 'underutilized%'"
+    sql = "SELECT problem FROM view_expert_systems WHERE exp_sys_id LIKE 'underutilized%'"
     for name in ("crash_segfault", "crash_assert"):
-        with closing(sqlite3.connect(imported(name))) as connection:
-            problems = {row[0] for row in connection.execute(query)}
+        problems = {row[0] for row in query(imported(name), sql)}
         assert problems == {"The capture holds no GPU work, although the program used a GPU"}
 
 
 def test_a_loader_of_a_seventh_of_the_time_is_not_suspected_of_half(
     imported: ProfileFactory,
 ) -> None:
-    query = "SELECT recommendation FROM view_expert_systems WHERE problem LIKE '%underutilized: O%'"
-    with closing(sqlite3.connect(imported("module"))) as connection:
-        said = {row[0] for row in connection.execute(query)}
+    sql = "SELECT recommendation FROM view_expert_systems WHERE problem LIKE '%underutilized: O%'"
+    said = {row[0] for row in query(imported("module"), sql)}
     assert said
     assert not any("dataloading" in text for text in said)
 
@@ -437,9 +431,7 @@ def test_a_proof_does_not_grow_with_the_number_of_ops(tmp_path: Path) -> None:
             start = at + 100_000 + 2_300 * number
             thread.launch(kernel, begin + 100, gpu=(start, start + 2_200), long_name=kernel)
 
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for number in range(STEPS):
         thread.range(f"iteration {number}", number * STEP_NS, (number + 1) * STEP_NS - 1)
         step(thread, number * STEP_NS)
@@ -483,9 +475,7 @@ def test_a_wait_in_a_step_that_the_gpu_limits_saves_what_the_gpu_idles(tmp_path:
         thread.op("item", at + 10_000, at + 1_830_000)
         thread.call("cudaStreamSynchronize_v3020", at + 12_000, at + 1_820_000)
 
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for number in range(2 * STEPS):
         at = number * STEP_NS
         thread.range(f"iteration {number}", at, at + STEP_NS - 1)

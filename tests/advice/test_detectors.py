@@ -15,7 +15,7 @@ from aggregator.advice.dlprof import DETECTORS, Evidence
 from aggregator.advice.dlprof.gpus import batch_factor
 from aggregator.advice.dlprof.iterations import steady_run
 from aggregator.advice.dlprof.ops import detect_bad_tensor_shape, detect_no_fusion
-from tests.builders import Trace, analyze, query
+from tests.builders import analyze, one_gpu, query
 from tests.conftest import ProfileFactory
 
 Connect = Callable[..., sqlite3.Connection]
@@ -191,9 +191,7 @@ def test_without_a_backward_pass_of_markers_none_is_missed(
 
 @pytest.mark.parametrize("trains", [True, False])
 def test_strays_of_a_training_are_a_backward_pass(tmp_path: Path, trains: bool) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for step in range(4):
         at = step * MS
         main.op("conv2d", at + 100, at + 900)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.builders import Trace, analyze_file
+from tests.builders import analyze_file, one_gpu
 from tests.unit import test_sources_kineto as kineto
 
 STEPS, STEP_US = 5, 9_000
@@ -18,9 +18,7 @@ def _kineto(path: Path) -> Path:
 
 def _nsys(path: Path) -> Path:
     """The like of Nsight Systems."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for step in range(STEPS):
         at = 1_000 * STEP_US * step
         thread.range(f"iteration {step}", at, at + 900_000)

@@ -28,6 +28,7 @@ from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import advise, summarize, what_if
 from profiler_cli.commands.advise import _headline
 from profiler_cli.dlprof import main
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 TRUE_STEPS_MS = {
@@ -162,8 +163,7 @@ def test_waiting_for_most_of_a_step_leads_what_saves_little_of_it(
 
 
 def _newest(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        return int(connection.execute("SELECT max(aggr_id) FROM view_aggregations").fetchone()[0])
+    return int(query(path, "SELECT max(aggr_id) FROM view_aggregations")[0][0])
 
 
 @pytest.mark.parametrize("name", TRUE_STEPS_MS)
@@ -171,12 +171,12 @@ def test_without_a_bare_step_gaps_of_the_cpu_promise_nothing(
     imported: ProfileFactory, name: str
 ) -> None:
     path = imported(name)
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute(
-            "SELECT advice_name, severity, gain_ns, gain_pct, problem, needs FROM view_advice"
-            " WHERE aggr_id = ? AND status = 'found' ORDER BY place",
-            (_newest(path),),
-        ).fetchall()
+    rows = query(
+        path,
+        "SELECT advice_name, severity, gain_ns, gain_pct, problem, needs FROM view_advice"
+        " WHERE aggr_id = ? AND status = 'found' ORDER BY place",
+        _newest(path),
+    )
     of_host = [row for row in rows if row[0] in HOST]
     for _, severity, gain_ns, gain_pct, problem, needs in of_host:
         assert severity != "high"
@@ -227,15 +227,15 @@ def test_with_a_given_step_the_host_saves_at_most_what_the_gpu_idles(
     source = imported("static")
     main([f"--database={source}", f"--bare_step_ms={bare_ms}", f"--output_path={tmp_path}"])
     path = tmp_path / "dlprof_dldb.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        aggr = _newest(path)
-        given = "SELECT given_step FROM view_typical_step WHERE aggr_id = ?"
-        assert connection.execute(given, (aggr,)).fetchone() == (round(bare_ms * 1e6),)
-        gains = connection.execute(
-            "SELECT gain_ns, gain_pct FROM view_advice WHERE aggr_id = ? AND advice_name IN"
-            " ('launch_bound', 'host_stalls', 'synchronizing_calls')",
-            (aggr,),
-        ).fetchall()
+    aggr = _newest(path)
+    given = "SELECT given_step FROM view_typical_step WHERE aggr_id = ?"
+    assert query(path, given, aggr)[0] == (round(bare_ms * 1e6),)
+    gains = query(
+        path,
+        "SELECT gain_ns, gain_pct FROM view_advice WHERE aggr_id = ? AND advice_name IN"
+        " ('launch_bound', 'host_stalls', 'synchronizing_calls')",
+        aggr,
+    )
     for gain_ns, gain_pct in gains:
         assert gain_ns is not None
         assert gain_ns <= (bare_ms - _work_ms(path)) * 1e6
@@ -244,12 +244,11 @@ def test_with_a_given_step_the_host_saves_at_most_what_the_gpu_idles(
 
 def _work_ms(path: Path) -> float:
     """What the GPU works in a median step, from its kernels. Unit: ms."""
-    with closing(sqlite3.connect(path)) as connection:
-        query = (
-            "SELECT sum(kernel_duration) FROM view_kernel_launches WHERE aggr_id = 2"
-            " GROUP BY iter_value"
-        )
-        return median(row[0] for row in connection.execute(query)) / 1e6
+    sql = (
+        "SELECT sum(kernel_duration) FROM view_kernel_launches WHERE aggr_id = 2"
+        " GROUP BY iter_value"
+    )
+    return median(row[0] for row in query(path, sql)) / 1e6
 
 
 def test_what_if_changes_of_the_gpu_keep_their_saving(

@@ -28,6 +28,7 @@ from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.owners import OWNERS
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 NAME = "ddp2_resnet50_amp"
@@ -69,9 +70,8 @@ def _forget(path: Path) -> None:
 
 def _stored(path: Path) -> list[set[int]]:
     """Aggregations with owners, and with their times in each iteration."""
-    with closing(sqlite3.connect(path)) as connection:
-        rows = [connection.execute(f"SELECT aggr FROM {table}") for table in TABLES]
-        return [{int(row[0]) for row in one} for one in rows]
+    rows = [query(path, f"SELECT aggr FROM {table}") for table in TABLES]
+    return [{int(row[0]) for row in one} for one in rows]
 
 
 def test_a_file_without_the_rows_answers_like_one_with_them(database: Path) -> None:
@@ -177,17 +177,15 @@ def test_a_comparison_stores_what_it_computed(database: Path, tmp_path: Path) ->
     shutil.copy(database, other)
     base, new = [[Source.parse(str(path))] for path in (database, other)]
     first = compare_files(base, new, NullProgress(), keep=True)
-    with closing(sqlite3.connect(database)) as connection:
-        query = "SELECT DISTINCT aggr FROM owners UNION SELECT DISTINCT aggr FROM owner_times"
-        ((aggr,),) = connection.execute(query).fetchall()
+    sql = "SELECT DISTINCT aggr FROM owners UNION SELECT DISTINCT aggr FROM owner_times"
+    ((aggr,),) = query(database, sql)
     assert aggr == first.base.captures[0].aggregation
     second = compare_files(base, new, NullProgress())
     assert [(row.kind, row.op, row.base_ns) for row in second.rows] == [
         (row.kind, row.op, row.base_ns) for row in first.rows
     ]
     delete_aggregation(database, aggr)
-    with closing(sqlite3.connect(database)) as connection:
-        assert connection.execute("SELECT count(*) FROM owner_times").fetchone() == (0,)
+    assert query(database, "SELECT count(*) FROM owner_times")[0] == (0,)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Trace, analyze
+from tests.builders import Trace, analyze, one_gpu
 
 
 def sample_trace() -> Trace:
     """Four steps of forward and backward work, a few hundred rows."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     for step in range(4):
         at = 10_000 * step

@@ -22,7 +22,7 @@ from aggregator.pipeline import aggregate, aggregate_copy, import_profile
 from aggregator.system.progress import NullProgress
 from aggregator.system.sqlite_uri import connect_unread
 from profiler_cli.dlprof import main
-from tests.builders import Trace, analyze_file
+from tests.builders import Trace, analyze_file, query
 from tests.fuzz.exports import small_export
 
 ENDLESS = "(WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t) SELECT max(i) FROM t)"
@@ -136,15 +136,14 @@ def test_a_database_that_would_run_sql_is_not_aggregated(
 
 def test_views_are_not_read_while_an_aggregation_is_added(database: Path) -> None:
     """Every view fails when it is read, except the time-limited ones that identify the file."""
-    with closing(sqlite3.connect(database)) as connection:
-        query = "SELECT name FROM sqlite_master WHERE type = 'view'"
-        views = [str(row[0]) for row in connection.execute(query)]
-        identifying = {"view_db_version", "view_profile_info"}
-        columns = {
-            view: [row[1] for row in connection.execute(f'PRAGMA table_info("{view}")')]
-            for view in views
-            if view not in identifying
-        }
+    sql = "SELECT name FROM sqlite_master WHERE type = 'view'"
+    views = [str(row[0]) for row in query(database, sql)]
+    identifying = {"view_db_version", "view_profile_info"}
+    columns = {
+        view: [row[1] for row in query(database, f'PRAGMA table_info("{view}")')]
+        for view in views
+        if view not in identifying
+    }
     failing = "abs(-9223372036854775808)"
     for view, names in columns.items():
         listed = ", ".join(f'{failing} AS "{name}"' for name in names)
@@ -191,8 +190,7 @@ def test_the_command_reads_views_without_end_for_a_limited_time(
 ) -> None:
     monkeypatch.setenv("DLPROF_EXPORT_TIMEOUT_S", "0.1" if message == STOPPED else "20")
     monkeypatch.setattr(pipeline, "GLANCE_S", 0.1 if message == STOPPED else 20)
-    with closing(sqlite3.connect(database)) as connection:
-        names = [str(row[1]) for row in connection.execute(f'PRAGMA table_info("{view}")')]
+    names = [str(row[1]) for row in query(database, f'PRAGMA table_info("{view}")')]
     # Advice and feedback are on the steady range, reports on all iterations.
     aggregation = "2" if words in (["advise"], []) else "1"
     own = {"aggr_id": aggregation, "domain_name": "'default-domain'", "key": "'mode'"}
@@ -216,8 +214,7 @@ def test_the_command_reads_views_without_end_for_a_limited_time(
 def test_malformed_advice_is_reported_as_damaged(
     value: str, database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with closing(sqlite3.connect(database)) as connection:
-        names = [str(row[1]) for row in connection.execute("PRAGMA table_info(view_advice)")]
+    names = [str(row[1]) for row in query(database, "PRAGMA table_info(view_advice)")]
     own = {"aggr_id": "2", "status": "'found'"}
     columns = ", ".join(f'{own.get(name, value)} AS "{name}"' for name in names)
     _change(database, "DROP VIEW view_advice", f"CREATE VIEW view_advice AS SELECT {columns}")
@@ -345,9 +342,8 @@ def test_a_name_of_brackets_takes_no_square_of_its_length(database: Path) -> Non
     name = "/Net/" + '{"a": ' * depth + "}" * depth
     _change(database, f"UPDATE ops SET op_name = '{name}' WHERE rowid = 1")
     began = time.process_time()
-    with closing(sqlite3.connect(database)) as connection:
-        paths = connection.execute("SELECT module_path FROM view_op_metrics").fetchall()
-        names = connection.execute("SELECT row_trimmed_name FROM view_group_ops").fetchall()
+    paths = query(database, "SELECT module_path FROM view_op_metrics")
+    names = query(database, "SELECT row_trimmed_name FROM view_group_ops")
     assert time.process_time() - began < CPU_LIMIT_S
     assert len(paths) > 1
     assert len(names) > 1

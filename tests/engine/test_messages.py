@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from aggregator.costs.messages import _elements
 from aggregator.kernels.element_types import element_size, reduced_type
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 RESNET50_PARAMETERS = 25_557_032
 """Of torchvision's resnet50, whose gradients an all-reduce of each iteration sums."""
-
-
-def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(sql).fetchall()
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +24,7 @@ def export(profile: Callable[[str], Path]) -> Path:
 
 
 def test_gradients_of_a_step_are_those_of_the_model(imported: ProfileFactory) -> None:
-    found = rows(
+    found = query(
         imported("ddp2_resnet50_amp"),
         "SELECT iter_value, rank, sum(bytes), count(*) - count(bytes) FROM view_collectives"
         " WHERE aggr_id = 1 AND collective_name = 'AllReduce' AND iter_value > 1"
@@ -46,22 +39,22 @@ def test_sizes_are_those_of_the_ranges_of_the_raw_export(
     export: Path, imported: ProfileFactory
 ) -> None:
     database = imported("ddp2_resnet50_amp")
-    texts = rows(export, "SELECT text FROM NVTX_EVENTS WHERE text LIKE 'nccl:all_reduce%'")
-    texts += rows(
+    texts = query(export, "SELECT text FROM NVTX_EVENTS WHERE text LIKE 'nccl:all_reduce%'")
+    texts += query(
         export,
         "SELECT s.value FROM NVTX_EVENTS AS n JOIN StringIds AS s ON s.id = n.textId"
         " WHERE s.value LIKE 'nccl:all_reduce%'",
     )
     raw = Counter(4 * int(re.findall(r"sizes = \[\[(\d+)\]\]", text)[0]) for (text,) in texts)
     sql = "SELECT c.bytes FROM collectives AS c WHERE c.kind = 'AllReduce' AND c.bytes IS NOT NULL"
-    assert Counter(row[0] for row in rows(database, sql)) == raw
-    reasons = rows(
+    assert Counter(row[0] for row in query(database, sql)) == raw
+    reasons = query(
         database,
         "SELECT DISTINCT collective_name, bytes_unknown FROM view_collectives WHERE bytes IS NULL",
     )
     assert reasons
     assert all("data type" in reason for kind, reason in reasons if kind != "AllReduce")
-    assert rows(database, "SELECT count(*) FROM view_collectives WHERE bytes = 0") == [(0,)]
+    assert query(database, "SELECT count(*) FROM view_collectives WHERE bytes = 0") == [(0,)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aggregator.profile.settings import KNOWN, cudnn_version_text, read_settings
-from tests.builders import Analyzed, Trace, analyze_file, query
+from tests.builders import Analyzed, analyze_file, one_gpu, query
 
 OURS = {"framework": "PyTorch 2.11.0", "cuda_version": "13.0", "cudnn_version": 91900}
 UUID = "691f54c1-06f1-2088-4355-2732a7269da4"
@@ -68,9 +68,7 @@ def test_a_cudnn_version_is_written_as_people_do(number: object, text: str) -> N
 
 
 def export(tmp_path: Path, *texts: str, uuid: str = UUID) -> Path:
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for number, text in enumerate(texts):
         thread.range(text, number, number)
     thread.op("conv2d", 100, 900, seq=1)

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from aggregator.tables.timeline.perfetto import write_trace
 from aggregator.tables.timeline.protobuf import encoded, fixed64s, messages, varints
 from profiler_cli.dlprof import main
 from tests import builders
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 PROFILES = ("pytorch_resnet50_amp", "ddp2_resnet50_amp", "jax_cnn_bf16", "nvtx_domains")
@@ -115,11 +115,6 @@ def traced(database: Path) -> Parsed:
     found = _Parser(stream.getvalue()).found
     assert sum(found.count.values()) == count
     return found
-
-
-def query(database: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(database)) as connection:
-        return connection.execute(sql).fetchall()
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -12,7 +12,7 @@ from aggregator.errors import ProfileError, UsageError
 from aggregator.sources import open_profile
 from aggregator.sources.nsys.scrub import scrub
 from aggregator.system.progress import NullProgress
-from tests.builders import Trace, contents
+from tests.builders import contents, one_gpu, query
 from tests.conftest import ProfileFactory
 
 SECRETS = (
@@ -23,9 +23,7 @@ SECRETS = (
 
 def export(folder: Path) -> Path:
     """A small export with a secret in each place where Nsight Systems leaves one."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200, seq=1)
     main.launch("volta_sgemm", 110)
     trace.string("PATH=/bin\0API_KEY=hunter2\0HOME=/home/ada")
@@ -73,11 +71,11 @@ def test_no_secret_is_left_and_nothing_else_is_lost(tmp_path: Path) -> None:
     for profile in profiles:
         profile.source_name = ""
     assert contents(profiles[0]) == contents(profiles[1])
-    with closing(sqlite3.connect(tmp_path / "clean.sqlite")) as connection:
-        (kept,) = connection.execute(
-            "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'"
-        ).fetchone()
-        notes = connection.execute("SELECT text FROM DIAGNOSTIC_EVENT").fetchall()
+    ((kept,),) = query(
+        tmp_path / "clean.sqlite",
+        "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'",
+    )
+    notes = query(tmp_path / "clean.sqlite", "SELECT text FROM DIAGNOSTIC_EVENT")
     assert kept == "CUDA_VISIBLE_DEVICES=0"
     assert notes == [("",), ("Profiling has started.",)]
 

@@ -24,7 +24,7 @@ from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.timeline.events import Events
 from aggregator.tables.timeline.perfetto import write_trace
-from tests.builders import Trace, analyze_file
+from tests.builders import Trace, analyze_file, query
 
 START_UTC_NS = 1_700_000_000_000_000_000
 READINGS = 60
@@ -149,14 +149,14 @@ def test_the_highest_sample_is_seen_at_any_width(shift: int, tmp_path: Path) -> 
 def test_metrics_are_those_of_the_table_but_negative_ones(tmp_path: Path) -> None:
     database = _database(_with_metrics(_trace()), tmp_path)
     start, _, value, _ = _samples(database)["SMs Active"]
-    with closing(sqlite3.connect(tmp_path / "run.sqlite")) as export:
-        rows = dict(
-            export.execute(
-                "SELECT timestamp, value * 100 FROM GPU_METRICS JOIN TARGET_INFO_GPU_METRICS"
-                " USING (typeId, metricId) WHERE metricName LIKE 'SMs%' AND typeId & 255 = 0"
-                " AND value >= 0"
-            )
+    rows = dict(
+        query(
+            tmp_path / "run.sqlite",
+            "SELECT timestamp, value * 100 FROM GPU_METRICS JOIN TARGET_INFO_GPU_METRICS"
+            " USING (typeId, metricId) WHERE metricName LIKE 'SMs%' AND typeId & 255 = 0"
+            " AND value >= 0",
         )
+    )
     shown = dict(zip(start.tolist(), value.tolist(), strict=True))
     assert 700 not in shown
     first = min(shown)
@@ -199,11 +199,8 @@ def test_ranks_that_sampled_the_same_gpu_show_it_once(tmp_path: Path) -> None:
     database = tmp_path / "dlprof_dldb.sqlite"
     options = ImportOptions(source=sources[0], database=database)
     import_ranks(options, sources, NullProgress(), workers=1)
-    with closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute(
-            "SELECT counter, min(start), count(*) FROM counter_samples GROUP BY 1"
-        ).fetchall()
-        devices = connection.execute("SELECT DISTINCT device FROM counters").fetchall()
+    rows = query(database, "SELECT counter, min(start), count(*) FROM counter_samples GROUP BY 1")
+    devices = query(database, "SELECT DISTINCT device FROM counters")
     assert [count for *_, count in rows] == [rows[0][2], rows[1][2]] * 2
     assert {start for _, start, _ in rows} == {0, 300, 500, 800}
     assert len(devices) == 1

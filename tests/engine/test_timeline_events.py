@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from aggregator.tables.connection import opened
 from aggregator.tables.declared.timeline import TIMELINE_EVENTS
 from aggregator.tables.timeline.hits import Selection
 from aggregator.tables.timeline.range_totals import RangeIterations
+from tests.builders import query
 from tests.conftest import ProfileFactory
 from tests.engine.test_timeline import tile_columns, whole_tile
 
@@ -42,11 +42,6 @@ def answers(database: Path, aggregation: int = 2) -> Iterator[TimelineAnswers]:
 @pytest.fixture(params=PROFILES)
 def database(request: pytest.FixtureRequest, imported: ProfileFactory) -> Path:
     return imported(request.param)
-
-
-def query(database: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(database)) as connection:
-        return connection.execute(sql, values).fetchall()
 
 
 def test_an_op_selects_all_its_work(database: Path) -> None:

@@ -19,7 +19,7 @@ from aggregator.system.untrusted_json import (
     read_literal,
     read_object,
 )
-from tests.builders import Trace, analyze
+from tests.builders import analyze, one_gpu
 
 DEEP = 10_000
 
@@ -81,9 +81,7 @@ SIZES = [
 
 @pytest.mark.parametrize("op", ["conv2d", "linear", "mm", "nccl:all_reduce"])
 def test_sizes_that_are_none_do_not_stop_an_import(op: str, tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for step, sizes in enumerate(SIZES * 2):
         at = 10_000 * step
         main.op(op, at, at + 900, seq=step, sizes=sizes)
@@ -119,9 +117,7 @@ def _call(op: str, *shapes: str) -> str:
 def test_markers_that_do_not_hold_together_do_not_stop_an_import(
     marker: str, tmp_path: Path
 ) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for step in range(3):
         at = 10_000 * step
         main.range(marker, at, at + 950)

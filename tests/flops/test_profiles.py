@@ -14,7 +14,7 @@ from aggregator.frameworks.shapes import convolution_output
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress
-from tests.builders import Trace, analyze, analyze_file
+from tests.builders import Trace, analyze, analyze_file, one_gpu
 from tests.conftest import ProfileFactory
 from tests.flops.counters import DATA
 
@@ -315,9 +315,7 @@ def test_the_sum_of_a_split_product_is_no_second_gradient(
 def test_products_that_are_not_counted_make_the_utilization_a_bound(
     tmp_path: Path, kernel: str, is_known: bool
 ) -> None:
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for step in range(3):
         at = 1_000_000 * step
         thread.range(f"iteration {step}", at, at + 900_000)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Trace, analyze
+from tests.builders import Trace, analyze, one_gpu
 
 WIDTH = 64
 #: Rows of the input, step by step; sizes are recorded in the first five.
@@ -17,9 +17,7 @@ PRODUCT = "FROM view_op_efficiency WHERE aggr_id = 1 AND op_node_type = 'mm'"
 
 def _trace(*, same_grid: bool) -> Trace:
     """Steps of a product whose kernel has one grid for all sizes or not, between two reductions."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for step, length in enumerate(LENGTHS):
         at = 10_000 * step
         main.range("Optimizer.zero_grad#SGD.zero_grad, op_id = 5", at, at + 100)

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from aggregator.kernels.source_ops import source_ops
+from tests.builders import query
 
 _KERNELS = (
     "SELECT i.iter_value, n.long_name, o.op_name, o.op_type, o.direction, o.shared_modules,"
@@ -126,14 +125,12 @@ def _around(path: str) -> list[str]:
 
 def read_kernels(database: Path) -> list[Kernel]:
     """Kernels of the steady iterations, in order of launch."""
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        return [Kernel(*row) for row in connection.execute(_KERNELS)]
+    return [Kernel(*row) for row in query(database, _KERNELS)]
 
 
 def read_modules(database: Path) -> Modules:
     """The eager run's list, of the whole profile."""
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        return Modules.of(connection.execute(_OPS).fetchall())
+    return Modules.of(query(database, _OPS))
 
 
 def compare(eager: Path, compiled: Path) -> dict[str, Any]:

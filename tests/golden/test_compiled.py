@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.frameworks.inductor import module_path, read_kernel
-from tests.builders import Thread, Trace, analyze
+from tests.builders import Thread, Trace, analyze, one_gpu
 
 OPS = (
     "SELECT o.op_name, o.direction, o.op_type, o.name_grade, o.stack_trace, k.name FROM kernels "
@@ -60,9 +60,7 @@ def compiled_step(main: Thread, engine: Thread, at: int, seq: int) -> None:
 def test_forward_backward_and_recomputed_kernels_have_the_path_of_their_module(
     tmp_path: Path,
 ) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     for step in range(3):
         main.op("zeros", 1_000 * step, 1_000 * step + 5)
@@ -178,9 +176,7 @@ def fused_range(op: str, moved: object) -> str:
 
 
 def test_bytes_of_generated_kernels_are_those_that_the_compiler_recorded(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     moved = {"add": 4096, "gelu": "values", "sub": -1, "mul": None}
     texts = {op: fused_range(op, value) for op, value in moved.items()}
     texts["mul"] = kernel_range("triton_poi_fused_mul_0", ["a (A)"], ops=["mul"])
@@ -208,9 +204,7 @@ def test_a_program_whose_kernels_are_all_generated_is_not_read_in_simple_mode(
     call: str, tmp_path: Path
 ) -> None:
     """Versions before 2.3 have no range around the launch of a generated kernel."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(4):
         at = 1_000 + 1_000 * number
         main.range("Torch-Compiled Region: 0/0", at, at + 300)

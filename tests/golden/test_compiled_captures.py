@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import analyze_file
+from tests.builders import analyze_file, query
 from tests.golden.compiled_names import compare
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures" / "compiled"
@@ -65,12 +65,11 @@ def test_a_kernel_in_a_wrong_module_is_found(databases: dict[str, Path], tmp_pat
 def test_steps_have_the_tokens_that_the_program_counted(
     name: str, databases: dict[str, Path]
 ) -> None:
-    with closing(sqlite3.connect(databases[name])) as connection:
-        rows = connection.execute(
-            "SELECT phase, phase_iterations, tokens FROM view_phases WHERE aggr_id = 2"
-        ).fetchall()
-        whole = connection.execute("SELECT tokens FROM view_phases WHERE aggr_id = 1").fetchall()
-        ranges = connection.execute("SELECT sum(tokens) FROM phase_ranges").fetchall()
+    rows = query(
+        databases[name], "SELECT phase, phase_iterations, tokens FROM view_phases WHERE aggr_id = 2"
+    )
+    whole = query(databases[name], "SELECT tokens FROM view_phases WHERE aggr_id = 1")
+    ranges = query(databases[name], "SELECT sum(tokens) FROM phase_ranges")
     assert [(phase, tokens / count) for phase, count, tokens in rows] == [
         ("train", TOKENS_PER_STEP)
     ]
@@ -81,18 +80,19 @@ def test_steps_launched_ahead_of_the_gpu_have_no_utilization_of_their_own(
     databases: dict[str, Path],
 ) -> None:
     """The GPU runs their work after the last of them: only that of the whole run has its time."""
-    with closing(sqlite3.connect(databases["gpt_large_batch"])) as connection:
-        rows = connection.execute(
-            "SELECT mfu, hfu, mfu_at_least, median_step_mfu, median_step_hfu,"
-            " median_step_mfu_at_least FROM view_model_efficiency ORDER BY aggr_id"
-        ).fetchall()
-        ((highest,),) = connection.execute(
-            "SELECT max(mfu_at_least) FROM view_iteration_efficiency"
-        )
-        ((ideal_ns, wall_ns),) = connection.execute(
-            "SELECT sum(e.model_ideal_time), sum(i.stop - i.start) FROM iterations AS i"
-            " LEFT JOIN iteration_efficiency AS e USING (aggr, iter_value) WHERE i.aggr = 1"
-        )
+    rows = query(
+        databases["gpt_large_batch"],
+        "SELECT mfu, hfu, mfu_at_least, median_step_mfu, median_step_hfu,"
+        " median_step_mfu_at_least FROM view_model_efficiency ORDER BY aggr_id",
+    )
+    ((highest,),) = query(
+        databases["gpt_large_batch"], "SELECT max(mfu_at_least) FROM view_iteration_efficiency"
+    )
+    ((ideal_ns, wall_ns),) = query(
+        databases["gpt_large_batch"],
+        "SELECT sum(e.model_ideal_time), sum(i.stop - i.start) FROM iterations AS i"
+        " LEFT JOIN iteration_efficiency AS e USING (aggr, iter_value) WHERE i.aggr = 1",
+    )
     assert rows[0][:3] == pytest.approx([100 * ideal_ns / wall_ns] * 3, abs=1e-5)
     assert set(rows[0][3:] + rows[1]) == {None}
     assert highest is None
@@ -107,14 +107,13 @@ def test_the_bytes_of_generated_kernels_are_those_that_the_memory_moved(
         for row in csv.DictReader(file):
             moved = int(row["read"]) + int(row["written"])
             counted.setdefault(row["kernel"], []).append(moved)
-    query = (
+    sql = (
         "SELECT DISTINCT n.long_name, u.bytes_per_call FROM view_op_units AS u"
         " JOIN ops AS o ON o.op_id = u.op_node_id JOIN op_kernels AS p ON p.op = o.id"
         " JOIN kernel_names AS n ON n.id = p.kernel"
         " WHERE u.aggr_id = 1 AND n.long_name LIKE 'triton%' AND u.bytes_per_call > ?"
     )
-    with closing(sqlite3.connect(databases["gpt_large_batch"])) as connection:
-        recorded = connection.execute(query, (L2_BYTES,)).fetchall()
+    recorded = query(databases["gpt_large_batch"], sql, L2_BYTES)
     assert len(recorded) >= 8
     for kernel, num_bytes in recorded:
         moved = counted[kernel][0]

@@ -7,11 +7,10 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from aggregator.dldb.reader import open_database
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 Profiles = Callable[[str], Path]
@@ -27,11 +26,6 @@ def domains(imported: ProfileFactory) -> Path:
 def ddp(imported: ProfileFactory) -> Path:
     """A database of the capture of two ranks."""
     return imported("ddp2_resnet50_amp")
-
-
-def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
-    with open_database(database) as dldb:
-        return [tuple(row) for row in dldb.connection.execute(query)]
 
 
 @pytest.fixture
@@ -54,38 +48,38 @@ COVERED = """
 
 
 def test_work_of_other_threads_counts_by_time(domains: Path, export: sqlite3.Connection) -> None:
-    query = (
+    sql = (
         "SELECT kernel_calls_by_thread, kernel_calls_by_time FROM view_domain_ops"
         " WHERE domain_name = 'Gradient'"
     )
     by_time = export.execute(COVERED.format(same=""), ("backward",)).fetchone()[0]
-    assert rows(domains, query) == [(15, by_time)] == [(15, 330)]
+    assert query(domains, sql) == [(15, by_time)] == [(15, 330)]
 
 
 def test_categories_payloads_marks_and_thread_names_are_kept(domains: Path) -> None:
-    query = "SELECT range_name, category, payload FROM view_annotations ORDER BY row_id"
-    assert rows(domains, query) == [("forward", "pass", str(step)) for step in range(15)]
-    query = "SELECT DISTINCT domain_name, mark_name FROM view_marks"
-    assert rows(domains, query) == [("Loop", "end of step")]
-    assert rows(domains, "SELECT count(*) FROM view_marks") == [(15,)]
-    names = {name for (name,) in rows(domains, "SELECT thread_name FROM view_threads")}
+    sql = "SELECT range_name, category, payload FROM view_annotations ORDER BY row_id"
+    assert query(domains, sql) == [("forward", "pass", str(step)) for step in range(15)]
+    sql = "SELECT DISTINCT domain_name, mark_name FROM view_marks"
+    assert query(domains, sql) == [("Loop", "end of step")]
+    assert query(domains, "SELECT count(*) FROM view_marks") == [(15,)]
+    names = {name for (name,) in query(domains, "SELECT thread_name FROM view_threads")}
     assert "pt_autograd_0" in names
 
 
 def test_nccl_is_communication_and_no_domain_of_the_user(ddp: Path, profile: Profiles) -> None:
-    assert rows(ddp, "SELECT domain_name FROM view_domains") == [("default-domain",)]
+    assert query(ddp, "SELECT domain_name FROM view_domains") == [("default-domain",)]
     path = profile("ddp2_resnet50_amp")
     with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as export:
-        query = (
+        sql = (
             "SELECT sum(k.end - k.start) / 2.0 FROM CUPTI_ACTIVITY_KIND_KERNEL AS k"
             " JOIN StringIds AS s ON s.id = k.shortName WHERE s.value LIKE 'nccl%'"
         )
-        mean_per_gpu = export.execute(query).fetchone()[0]
-    query = (
+        mean_per_gpu = export.execute(sql).fetchone()[0]
+    sql = (
         "SELECT sum(communication_duration), sum(exposed_communication_duration)"
         " FROM view_iterations_detail WHERE aggr_id = 1"
     )
-    ((total, exposed),) = rows(ddp, query)
+    ((total, exposed),) = query(ddp, sql)
     # One nanosecond per interval may be lost to rounding the mean of two GPUs; kernels of one
     # communicator do not overlap.
     assert abs(total - mean_per_gpu) <= 13
@@ -96,12 +90,12 @@ def test_whole_graphs_keep_their_op(profile: ProfileFactory, imported: ProfileFa
     database = imported("jax_cnn_bf16")
     path = profile("jax_cnn_bf16")
     with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as export:
-        query = "SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
-        count, duration = export.execute(query).fetchone()
-    query = "SELECT count(*), sum(duration) FROM view_graph_launches"
-    assert rows(database, query) == [(count, duration)]
-    query = "SELECT count(*) FROM view_graph_launches WHERE op_node_name LIKE '/jit_step/%'"
-    assert rows(database, query) == [(count,)]
+        sql = "SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+        count, duration = export.execute(sql).fetchone()
+    sql = "SELECT count(*), sum(duration) FROM view_graph_launches"
+    assert query(database, sql) == [(count, duration)]
+    sql = "SELECT count(*) FROM view_graph_launches WHERE op_node_name LIKE '/jit_step/%'"
+    assert query(database, sql) == [(count,)]
 
 
 def test_the_views_of_domains_begin_as_the_plain_ones() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.frameworks import tensorrt
 from aggregator.options import Mode
-from tests.builders import DOMAIN, HERE, Thread, Trace, analyze
+from tests.builders import DOMAIN, HERE, Thread, Trace, analyze, one_gpu
 
 TENSORRT, MYELIN = 1, 2
 GEMM = "LLaMAForCausalLM/lm_head/PLUGIN_V2_Gemm_0"
@@ -27,9 +27,7 @@ def inference(thread: Thread, start: int, number: int) -> None:
 
 @pytest.fixture
 def trace() -> Trace:
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for code, name in ((TENSORRT, tensorrt.DOMAIN), (MYELIN, "myelin-exec")):
         thread.range(name, 0, None, domain=code, kind=DOMAIN)
     thread.range("myelinGraphExecute", 120, 150, domain=MYELIN)

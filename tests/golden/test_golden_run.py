@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.builders import Analyzed
+from tests.builders import Analyzed, query
 
 # Columns that describe who ran what and when, and that differ between any two runs of any tool.
 ALLOWED_TO_DIFFER = {
@@ -54,17 +51,12 @@ def nvidia(golden_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def _read(database: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        return connection.execute(sql).fetchall()
-
-
 def _columns(database: Path, view: str) -> list[str]:
-    return [row[1] for row in _read(database, f"PRAGMA table_info({view})")]
+    return [row[1] for row in query(database, f"PRAGMA table_info({view})")]
 
 
 def test_these_are_all_views_of_nvidias_database(nvidia: Path) -> None:
-    views = _read(nvidia, "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")
+    views = query(nvidia, "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")
     assert [name for (name,) in views] == sorted(VIEWS)
 
 
@@ -80,12 +72,12 @@ def test_columns_are_nvidias_with_ours_behind_them(
 def test_rows_are_nvidias(golden_import: Analyzed, nvidia: Path, view: str) -> None:
     kept = [c for c in _columns(nvidia, view) if c not in ALLOWED_TO_DIFFER.get(view, set())]
     if not kept:
-        assert len(_read(golden_import.path, f"SELECT * FROM {view}")) == 1
+        assert len(query(golden_import.path, f"SELECT * FROM {view}")) == 1
         return
     sql = f"SELECT {', '.join(kept)} FROM {view}"
     # Types as well: a reader of 0 and 0.0 prints different reports.
     theirs, ours = (
-        Counter(tuple((type(value), value) for value in row) for row in _read(database, sql))
+        Counter(tuple((type(value), value) for value in row) for row in query(database, sql))
         for database in (nvidia, golden_import.path)
     )
     assert ours == theirs

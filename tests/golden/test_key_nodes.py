@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Analyzed, Thread, Trace, analyze, query, table
+from tests.builders import Analyzed, Thread, Trace, analyze, one_gpu, query, table
 from tests.conftest import ProfileFactory
 
 MS = 1_000_000
@@ -64,12 +64,6 @@ def test_a_window_begins_where_its_events_are(imported: ProfileFactory) -> None:
 # --- small traces ---------------------------------------------------------------------------------
 
 
-def _trace() -> tuple[Trace, Thread]:
-    trace = Trace()
-    trace.gpu()
-    return trace, trace.thread()
-
-
 def _candidates(found: Analyzed) -> dict[str, tuple[str, int, int]]:
     """Kind, instances and score of each candidate."""
     sql = "SELECT candidate_name, candidate_kind, instances, score FROM view_key_node_candidates"
@@ -88,7 +82,7 @@ def _step(main: Thread, at: int, kernels: int = 4) -> None:
 def test_with_gradient_accumulation_the_step_is_the_optimizers(
     tmp_path: Path, accumulated: int
 ) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     at = 1000
     for _ in range(6):
         for fetch in range(accumulated):  # batches are fetched in a burst
@@ -110,7 +104,7 @@ def test_with_gradient_accumulation_the_step_is_the_optimizers(
 
 
 def test_layers_are_no_steps(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(24):
         at = number * 10 * MS
         main.range(f"FSDP::pre_forward (layers.{number})", at, at + 9 * MS)
@@ -122,7 +116,7 @@ def test_layers_are_no_steps(tmp_path: Path) -> None:
 
 
 def test_a_range_that_recurs_in_each_step_is_no_step(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(60):
         at = number * 10 * MS
         main.range("attention", at, at + 5 * MS)
@@ -144,7 +138,7 @@ def test_a_range_that_recurs_in_each_step_is_no_step(tmp_path: Path) -> None:
 def test_a_users_range_marks_steps_in_every_mode(
     tmp_path: Path, text: str, name: str, *, has_ops: bool
 ) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(12):
         at = number * 10 * MS
         main.range(text.format(number), at, at + 9 * MS)
@@ -160,7 +154,7 @@ def test_a_users_range_marks_steps_in_every_mode(
 
 
 def test_steps_that_touch_do_not_lie_in_each_other(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(12):
         main.range("decode step", number * 10 * MS, (number + 1) * 10 * MS)
         _step(main, number * 10 * MS)
@@ -169,7 +163,7 @@ def test_steps_that_touch_do_not_lie_in_each_other(tmp_path: Path) -> None:
 
 
 def test_the_shapes_in_a_name_are_no_counter(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(12):
         at = number * 10 * MS
         main.range(f"execute_context_1({32 * (1 + number % 2)})", at, at + 9 * MS)
@@ -183,7 +177,7 @@ def test_the_shapes_in_a_name_are_no_counter(tmp_path: Path) -> None:
 
 
 def test_the_profilers_steps_outrank_numbers(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(5):
         at = number * 10 * MS
         main.range(f"ProfilerStep#{number}", at, at + 9 * MS)
@@ -198,7 +192,7 @@ def test_the_profilers_steps_outrank_numbers(tmp_path: Path) -> None:
 
 
 def test_a_step_that_runs_no_gpu_work_is_none(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(20):
         main.range(f"step {number}", number * MS, number * MS + 1000)
     _step(main, 100 * MS)
@@ -209,7 +203,7 @@ def test_a_step_that_runs_no_gpu_work_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outer", ["epoch {}", "validate"])
 def test_of_loops_in_loops_the_steps_are_chosen(tmp_path: Path, outer: str) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(20):
         at = number * 10 * MS
         main.range(f"step {number}", at, at + 9 * MS)
@@ -222,7 +216,7 @@ def test_of_loops_in_loops_the_steps_are_chosen(tmp_path: Path, outer: str) -> N
 
 
 def test_the_choice_names_its_confidence_and_the_runner_up(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(12):
         at = number * 10 * MS
         main.range(f"step {number}", at, at + 9 * MS)
@@ -236,7 +230,7 @@ def test_the_choice_names_its_confidence_and_the_runner_up(tmp_path: Path) -> No
 
 def test_optimizers_that_take_turns_make_the_choice_uncertain(tmp_path: Path) -> None:
     """Two updates of one model for each of the other, as in a GAN; both optimizers are Adam."""
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(24):
         at = number * 10 * MS
         main.range("Optimizer.zero_grad#Adam.zero_grad, op_id = 9", at, at + 1000)
@@ -248,7 +242,7 @@ def test_optimizers_that_take_turns_make_the_choice_uncertain(tmp_path: Path) ->
 
 
 def test_a_few_more_kernels_in_every_fifth_step_are_no_cycle(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(25):
         at = number * 100 * MS
         main.range("Optimizer.zero_grad#Adam.zero_grad, op_id = 9", at, at + 1000)
@@ -260,7 +254,7 @@ def test_a_few_more_kernels_in_every_fifth_step_are_no_cycle(tmp_path: Path) -> 
 
 def test_a_loader_that_also_feeds_the_evaluation_cuts_no_steps(tmp_path: Path) -> None:
     """8 batches of evaluation after every 15th step, from a loader of the same class."""
-    trace, main = _trace()
+    trace, main = one_gpu()
     loader = f"{LOADER.format('SingleProcess')}, op_id = 5"
     at = 0
     for number in range(40):

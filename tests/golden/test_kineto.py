@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.builders import query
 
 NAME = "kineto_resnet50_fp16.pt.trace.json"
 Events = list[dict[str, Any]]
@@ -28,11 +28,6 @@ def database(imported: Callable[[str], Path]) -> Path:
     return imported(NAME)
 
 
-def _rows(database: Path, query: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(database)) as connection:
-        return connection.execute(query).fetchall()
-
-
 def _of(events: Events, *categories: str) -> Events:
     return [event for event in events if event["cat"] in categories]
 
@@ -43,17 +38,17 @@ def _ns(event: dict[str, Any]) -> int:
 
 def test_counts_and_sums_are_those_of_the_trace(events: Events, database: Path) -> None:
     kernels = _of(events, "kernel")
-    found = _rows(database, "SELECT count(*), sum(duration) FROM kernels")
+    found = query(database, "SELECT count(*), sum(duration) FROM kernels")
     assert found == [(len(kernels), sum(map(_ns, kernels)))]
-    query = "SELECT kind, count(*), sum(bytes), sum(duration) FROM view_memory_ops GROUP BY kind"
+    sql = "SELECT kind, count(*), sum(bytes), sum(duration) FROM view_memory_ops GROUP BY kind"
     expected = [
         (kind, len(rows), sum(row["args"]["bytes"] for row in rows), sum(map(_ns, rows)))
         for kind in ("memcpy", "memset")
         if (rows := _of(events, f"gpu_{kind}"))
     ]
-    assert _rows(database, query) == expected
+    assert query(database, sql) == expected
     calls = len(_of(events, "cuda_runtime", "cuda_driver"))
-    assert _rows(database, "SELECT count(*) FROM view_api_calls") == [(calls,)]
+    assert query(database, "SELECT count(*) FROM view_api_calls") == [(calls,)]
 
 
 def test_kernel_time_belongs_to_the_outermost_op(events: Events, database: Path) -> None:
@@ -76,24 +71,24 @@ def test_kernel_time_belongs_to_the_outermost_op(events: Events, database: Path)
         around = [op for op in outermost if op[0] <= call["ts"] < op[1]]
         if call["tid"] == main and around:
             expected[around[0][2]] += _ns(kernel)
-    query = """SELECT op_node_type, sum(kernel_duration) FROM view_kernel_launches
+    sql = """SELECT op_node_type, sum(kernel_duration) FROM view_kernel_launches
         WHERE direction = 'fprop' AND aggr_id = 1 GROUP BY 1"""
-    assert dict(_rows(database, query)) == dict(expected)
+    assert dict(query(database, sql)) == dict(expected)
 
 
 def test_iterations_are_the_data_loaders(events: Events, database: Path) -> None:
     loads = [e for e in events if e["name"].startswith("enumerate(DataLoader)#")]
     base = min(round(e["ts"] * 1000) for e in events if e["cat"] != "Trace")
     stops = sorted(round(e["ts"] * 1000) + _ns(e) - base for e in loads)
-    query = "SELECT stop_time FROM view_iterations_all WHERE aggr_id = 1 ORDER BY stop_time"
-    found = [row[0] for row in _rows(database, query)]
+    sql = "SELECT stop_time FROM view_iterations_all WHERE aggr_id = 1 ORDER BY stop_time"
+    found = [row[0] for row in query(database, sql)]
     assert found[: len(stops)] == stops
 
 
 def test_stacks_modules_and_types_are_kept(events: Events, database: Path) -> None:
-    query = """SELECT op_node_name, stack_trace, data_type FROM view_op_metrics
+    sql = """SELECT op_node_name, stack_trace, data_type FROM view_op_metrics
         WHERE op_node_type = 'conv2d' AND direction = 'fprop'"""
-    rows = _rows(database, query)
+    rows = query(database, sql)
     modules = {e["name"] for e in events if e["name"].startswith("nn.Module: Conv2d_")}
     named = {f"nn.Module: {name.split('/')[-2]}" for name, _, _ in rows}
     assert named == modules
@@ -105,6 +100,6 @@ def test_stacks_modules_and_types_are_kept(events: Events, database: Path) -> No
 def test_kineto_and_nsys_see_the_same_ops(database: Path, imported: Callable[[str], Path]) -> None:
     """The same kind of run captured by Nsight Systems: the model's ops and how often they ran."""
     types = ("conv2d", "batch_norm", "relu_", "max_pool2d", "linear", "cross_entropy_loss")
-    query = f"""SELECT op_node_type, direction, count(*) FROM view_op_metrics
+    sql = f"""SELECT op_node_type, direction, count(*) FROM view_op_metrics
         WHERE op_node_type IN {types} GROUP BY 1, 2 ORDER BY 1, 2"""
-    assert _rows(database, query) == _rows(imported("pytorch_resnet50_amp"), query)
+    assert query(database, sql) == query(imported("pytorch_resnet50_amp"), sql)

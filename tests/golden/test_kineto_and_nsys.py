@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import lzma
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import pytest
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
+from tests.builders import query
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "kineto"
 MODELS = ("resnet50", "bert")
@@ -42,7 +41,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """A function from a capture's name and a query to the rows of its database."""
     databases: dict[str, Path] = {}
 
-    def read(name: str, query: str) -> list[tuple[Any, ...]]:
+    def read(name: str, sql: str) -> list[tuple[Any, ...]]:
         if name not in databases:
             folder = tmp_path_factory.mktemp("pair")
             source, databases[name] = folder / name, folder / "dlprof_dldb.sqlite"
@@ -53,8 +52,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
                 request = AggregationRequest()
             options = ImportOptions(source=source, database=databases[name], request=request)
             import_profile(options, NullProgress())
-        with closing(sqlite3.connect(databases[name])) as connection:
-            return connection.execute(query).fetchall()
+        return query(databases[name], sql)
 
     return read
 

@@ -7,10 +7,8 @@ ResNet-18 with DistributedDataParallel: five steps under nsys, of which the trac
 from __future__ import annotations
 
 import lzma
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.system.progress import NullProgress
+from tests.builders import query
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "kineto"
 SENT = {
@@ -50,7 +49,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """A function from a run, ``name.json`` or ``name.sqlite``, and a query to rows."""
     databases: dict[str, Path] = {}
 
-    def read(name: str, query: str) -> list[tuple[Any, ...]]:
+    def read(name: str, sql: str) -> list[tuple[Any, ...]]:
         if name not in databases:
             folder = tmp_path_factory.mktemp("ranks")
             base, _, kind = name.partition(".")
@@ -66,8 +65,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
                 options = ImportOptions(source=source, database=database, request=request)
                 import_profile(options, NullProgress())
             databases[name] = database
-        with closing(sqlite3.connect(databases[name])) as connection:
-            return connection.execute(query).fetchall()
+        return query(databases[name], sql)
 
     return read
 

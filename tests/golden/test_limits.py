@@ -36,7 +36,7 @@ from aggregator.texts import say
 from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import summarize
 from profiler_cli.dlprof import main
-from tests.builders import Trace
+from tests.builders import Trace, one_gpu, query
 from tests.conftest import ProfileFactory
 from tests.golden.loop_traces import Loop
 from tests.golden.test_steps import CASES, unpacked
@@ -322,9 +322,8 @@ def test_steps_that_lack_kernels_are_not_steady(tmp_path: Path) -> None:
         dropped = _kernels(loop)[3 : 25 * lost : 25]
         loop.events = [event for event in loop.events if event not in dropped]
         path = _imported(loop.write(tmp_path / f"{lost}.json"))
-        with closing(sqlite3.connect(path)) as connection:
-            query = "SELECT iter_start FROM view_aggregations WHERE aggr_id = 2"
-            first.append(connection.execute(query).fetchone()[0])
+        sql = "SELECT iter_start FROM view_aggregations WHERE aggr_id = 2"
+        first.append(query(path, sql)[0][0])
     assert first[1] == first[0] + 4
 
 
@@ -380,9 +379,8 @@ def test_advice_on_idle_time_is_less_certain_without_all_kernels(tmp_path: Path)
         if name == "part":
             _drop_the_first(loop)
         path = _imported(loop.write(tmp_path / f"{name}.json"))
-        with closing(sqlite3.connect(path)) as connection:
-            query = "SELECT advice_name, certainty, needs FROM view_advice WHERE status = 'found'"
-            certainty.append({row[0]: row[1:] for row in connection.execute(query)})
+        sql = "SELECT advice_name, certainty, needs FROM view_advice WHERE status = 'found'"
+        certainty.append({row[0]: row[1:] for row in query(path, sql)})
     order = ["sure", "likely", "possible"]
     common = certainty[0].keys() & certainty[1].keys()
     assert common
@@ -393,9 +391,7 @@ def test_advice_on_idle_time_is_less_certain_without_all_kernels(tmp_path: Path)
 
 
 def test_replays_are_compared_with_others_of_their_graph(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for launch in range(10):
         at, graph = 100_000 * launch, launch % 2
         correlation = thread.call("cudaGraphLaunch_v10000", at, at + 10)

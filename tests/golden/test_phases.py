@@ -15,7 +15,7 @@ from aggregator.dldb.rows.advice import find_facts
 from aggregator.errors import UsageError
 from aggregator.frameworks.serving import PhaseName, read_phase, read_phases
 from aggregator.metrics.phases import PhaseColumns, outermost, phases_of_iterations
-from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, query, table
+from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, one_gpu, query, table
 from tests.conftest import ProfileFactory
 
 PHASES = (
@@ -156,9 +156,7 @@ def test_a_phase_that_no_iteration_has_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_outermost_of_two_names_for_a_step_counts(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     serve(main, ["execute_32_context_0(sq0)_generation_32(sq32)"] * 5)
     for number in range(5):
         main.range("step[DECODE bs=7]", 1_002 + 100 * number, 1_080 + 100 * number)
@@ -194,9 +192,7 @@ def test_public_traces_have_the_phase_and_batch_of_their_annotations(
 
 
 def test_what_graphs_move_that_were_recorded_as_a_whole_is_unknown(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(8):
         at = 1_000 + 1_000 * number
         name = "prefill" if number % 4 == 0 else "decode"
@@ -216,9 +212,7 @@ def test_no_kernel_moves_more_than_the_memory_can(
     gpu_ns: int, is_known: bool, tmp_path: Path
 ) -> None:
     """The data of an op whose kernels were not linked to it gives no share of the bandwidth."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(8):
         at = 1_000 + 1_000 * number
         main.range(ours("decode", 4, 4), at, at + 900)
@@ -239,9 +233,7 @@ def test_a_share_of_the_bandwidth_is_at_most_all_of_it(
     length_ns: int, is_known: bool, tmp_path: Path
 ) -> None:
     """Kernels that read from caches may be faster than the memory."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(8):
         at = 1_000 + length_ns * number
         main.range(ours("decode", 4, 4), at, at + length_ns - 5)
@@ -263,9 +255,7 @@ def test_a_share_of_the_bandwidth_is_at_most_all_of_it(
 def test_steps_that_the_program_launches_faster_than_the_gpu_runs_them_have_no_rates(
     gpu_ns: int, is_known: bool, tmp_path: Path
 ) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(12):
         at, gpu = 1_000 + 100 * number, 1_050 + max(gpu_ns, 100) * number
         main.range(ours("decode", 4, 4), at, at + 90)
@@ -279,9 +269,7 @@ def test_steps_that_the_program_launches_faster_than_the_gpu_runs_them_have_no_r
 
 
 def test_each_reason_why_a_name_is_unknown_has_its_share(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(4):
         at = 1_000 + 1_000 * number
         main.op("mm", at, at + 100)
@@ -298,9 +286,7 @@ def test_each_reason_why_a_name_is_unknown_has_its_share(tmp_path: Path) -> None
 
 
 def test_tokens_of_a_phase_count_once_where_iterations_are_cut_inside_it(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(6):
         at = 1_000 + 1_000 * number
         if number % 2 == 0:
@@ -314,9 +300,7 @@ def test_tokens_of_a_phase_count_once_where_iterations_are_cut_inside_it(tmp_pat
 
 
 def test_an_iteration_of_two_phases_is_mixed(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(4):
         at = 1_000 * number
         main.range(f"request {number}", at, at + 900)
@@ -334,9 +318,7 @@ def test_an_iteration_of_two_phases_is_mixed(tmp_path: Path) -> None:
 
 
 def test_a_training_step_has_the_calls_of_its_model_as_micro_steps(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for step in range(5):
         for micro in range(3):
             at = 1_000 * step + 200 * micro
@@ -352,9 +334,7 @@ def test_a_training_step_has_the_calls_of_its_model_as_micro_steps(tmp_path: Pat
 
 
 def test_a_capture_of_a_single_step_is_of_its_phase(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     main.range("execute_32_context_0(sq0sk0)_generation_32(sq32sk900)", 0, 400)
     main.op("mm", 10, 30)
     main.launch("gemm", 20, gpu=(40, 300))
@@ -368,9 +348,7 @@ def test_a_capture_of_a_single_step_is_of_its_phase(tmp_path: Path) -> None:
 def test_calls_of_the_model_in_an_evaluation_are_no_micro_steps_of_training(
     tmp_path: Path,
 ) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for step in range(6):
         at = 1_000 + 1_000 * step
         for micro in range(4 if step == 2 else 2):
@@ -387,9 +365,7 @@ def test_calls_of_the_model_in_an_evaluation_are_no_micro_steps_of_training(
 
 
 def test_the_steps_of_all_phases_mark_iterations_not_those_of_one(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for number in range(6):
         main.range(f"ProfilerStep#{number}", 995 + 100 * number, 1_093 + 100 * number)
     serve(main, [f"execute_context_0(0)_generation_{size}({size})" for size in range(1, 7)])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import sqlite3
 from collections import defaultdict
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import numpy as np
 import pytest
 
 from aggregator.profile.intervals import flatten
-from tests.builders import Trace, analyze
+from tests.builders import Trace, analyze, query
 from tests.conftest import ProfileFactory
 from tests.golden.test_rules_markers import name_thread
 
@@ -41,8 +39,7 @@ def _named_ns(database: Path) -> int:
         " JOIN ops AS o ON o.id = q.op WHERE o.domain = 1"
         " AND o.op_name NOT LIKE 'unassociated%' AND o.op_name NOT LIKE 'simple_mode%'"
     )
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        return int(connection.execute(sql).fetchone()[0] or 0)
+    return int(query(database, sql)[0][0] or 0)
 
 
 def _covered(ranges: list[tuple[float, float]], times: list[float]) -> Any:
@@ -60,23 +57,25 @@ def _coverable_of_export(path: Path) -> int:
     The range is open on the launching thread, or, for a thread of the autograd engine, anywhere in
     its process.
     """
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
-        rows = connection.execute(
-            "SELECT globalTid, start, end FROM NVTX_EVENTS WHERE eventType = 59 AND end NOTNULL"
-            " AND coalesce(domainId, 0) = 0"
-        ).fetchall()
-        engine = {
-            row[0]
-            for row in connection.execute(
-                "SELECT t.globalTid FROM ThreadNames AS t JOIN StringIds AS s ON s.id = t.nameId"
-                " WHERE s.value LIKE 'pt_autograd%'"
-            )
-        }
-        launches = connection.execute(
-            "SELECT r.globalTid, r.start, k.end - k.start FROM CUPTI_ACTIVITY_KIND_KERNEL AS k"
-            " JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r ON r.correlationId = k.correlationId"
-            " AND (r.globalTid >> 24) = (k.globalPid >> 24)"
-        ).fetchall()
+    rows = query(
+        path,
+        "SELECT globalTid, start, end FROM NVTX_EVENTS WHERE eventType = 59 AND end NOTNULL"
+        " AND coalesce(domainId, 0) = 0",
+    )
+    engine = {
+        row[0]
+        for row in query(
+            path,
+            "SELECT t.globalTid FROM ThreadNames AS t JOIN StringIds AS s ON s.id = t.nameId"
+            " WHERE s.value LIKE 'pt_autograd%'",
+        )
+    }
+    launches = query(
+        path,
+        "SELECT r.globalTid, r.start, k.end - k.start FROM CUPTI_ACTIVITY_KIND_KERNEL AS k"
+        " JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r ON r.correlationId = k.correlationId"
+        " AND (r.globalTid >> 24) = (k.globalPid >> 24)",
+    )
     ranges: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for tid, start, end in rows:
         ranges[tid].append((start, end))
@@ -202,8 +201,7 @@ def test_the_model_is_not_part_of_the_optimizer_that_runs_it(tmp_path: Path) -> 
 
 
 def test_a_public_capture_of_lightning_has_the_models_paths(imported: ProfileFactory) -> None:
-    with closing(sqlite3.connect(imported("module"))) as connection:
-        rows = connection.execute("SELECT op_name, op_type FROM ops WHERE domain = 1").fetchall()
+    rows = query(imported("module"), "SELECT op_name, op_type FROM ops WHERE domain = 1")
     own = {kind for name, kind in rows if name.startswith("/Optimizer.step#")}
     assert {"_foreach_add_", "_foreach_sqrt"} <= own
     assert own.isdisjoint({"linear", "relu", "cross_entropy_loss", "mse_loss", "backward"})
@@ -211,11 +209,11 @@ def test_a_public_capture_of_lightning_has_the_models_paths(imported: ProfileFac
 
 
 def test_an_op_that_used_tensor_cores_is_eligible(imported: ProfileFactory) -> None:
-    with closing(sqlite3.connect(imported("b200__eager_trace.json.gz"))) as connection:
-        rows = connection.execute(
-            "SELECT op_node_type, min(tc_eligible), min(tc_fit_text) FROM view_op_metrics"
-            " WHERE using_tc = 1 GROUP BY 1"
-        ).fetchall()
+    rows = query(
+        imported("b200__eager_trace.json.gz"),
+        "SELECT op_node_type, min(tc_eligible), min(tc_fit_text) FROM view_op_metrics"
+        " WHERE using_tc = 1 GROUP BY 1",
+    )
     found = {kind: (eligible, fit) for kind, eligible, fit in rows}
     assert found["moe_forward"] == found["unified_attention_with_output"] == (1, "yes")
     assert set(found.values()) == {(1, "yes")}

@@ -5,29 +5,22 @@ from __future__ import annotations
 import ast
 import gzip
 import json
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from aggregator.profile.profile import Profile
 from aggregator.sources import open_profile
 from aggregator.system.progress import NullProgress
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 
 def read(path: Path) -> Profile:
     return open_profile(path, NullProgress())
-
-
-def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        return connection.execute(sql).fetchall()
 
 
 TRACES = (
@@ -82,8 +75,8 @@ def work_in_export(path: Path) -> Work:
     spans = defaultdict(list)
     for kind, table in ((KERNELS, "KERNEL"), (COPIES, "MEMCPY"), (SETS, "MEMSET")):
         table = f"CUPTI_ACTIVITY_KIND_{table}"
-        if rows(path, f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"):
-            for device, start, end in rows(path, f'SELECT deviceId, start, "end" FROM {table}'):
+        if query(path, f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"):
+            for device, start, end in query(path, f'SELECT deviceId, start, "end" FROM {table}'):
                 spans[kind, device].append((start, end))
     return counted(spans)
 
@@ -122,10 +115,10 @@ def test_gpus_have_the_numbers_that_cuda_gave_them(profile: ProfileFactory, name
     # THEN every kernel is on the GPU that "nsys stats" shows for it
     on_gpu = Counter(found.devices[row].device_id for row in found.kernels.device.tolist())
     sql = "SELECT deviceId, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY deviceId"
-    assert on_gpu == dict(rows(path, sql))
+    assert on_gpu == dict(query(path, sql))
     # AND the identity of the GPU is that of the table of GPUs
     sql = "SELECT cuDevice, id, uuid FROM TARGET_INFO_GPU WHERE computeMajor > 0 ORDER BY cuDevice"
-    assert [(d.device_id, d.host_id, d.uuid) for d in found.devices] == rows(path, sql)
+    assert [(d.device_id, d.host_id, d.uuid) for d in found.devices] == query(path, sql)
 
 
 def test_ranges_that_an_exception_left_open_swallow_no_op(
@@ -137,7 +130,7 @@ def test_ranges_that_an_exception_left_open_swallow_no_op(
         "SELECT start, end, coalesce(text, (SELECT value FROM StringIds WHERE id = textId))"
         " FROM NVTX_EVENTS WHERE end < (SELECT duration FROM ANALYSIS_DETAILS) ORDER BY start"
     )
-    markers = [row for row in rows(path, sql) if row[2].startswith("{'mod'")]
+    markers = [row for row in query(path, sql) if row[2].startswith("{'mod'")]
     assert len(markers) == 276
     expected: Counter[str] = Counter()
     reached = 0
@@ -148,7 +141,7 @@ def test_ranges_that_an_exception_left_open_swallow_no_op(
     # THEN each of them is an op, and nothing hides what was left open
     database = imported("yyh_net")
     sql = "SELECT op_node_type, sum(num_calls) FROM view_op_nodes GROUP BY op_node_type"
-    found = dict(rows(database, sql))
+    found = dict(query(database, sql))
     assert {name: found.get(name) for name in expected} == expected
     sql = "SELECT count FROM warnings WHERE code = 'OPEN_RANGES'"
-    assert rows(database, sql) == [(2 * 702,)]
+    assert query(database, sql) == [(2 * 702,)]

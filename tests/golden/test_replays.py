@@ -5,10 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -111,19 +109,21 @@ def test_replayed_nodes_of_an_export_are_in_the_modules_that_created_them(
 ) -> None:
     """Node by node through the raw tables: node, original, creation, modules around it."""
     path, found = graphed
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as export:
-        nodes = export.execute(
-            "SELECT graphNodeId, originalGraphNodeId, start, globalTid FROM CUDA_GRAPH_NODE_EVENTS"
-        ).fetchall()
-        ranges = export.execute(
-            "SELECT n.start, n.end, n.globalTid, coalesce(n.text, s.value) FROM NVTX_EVENTS AS n "
-            "LEFT JOIN StringIds AS s ON s.id = n.textId "
-            "WHERE coalesce(n.text, s.value) LIKE 'torch.nn: %' ORDER BY n.start"
-        ).fetchall()
-        replayed = export.execute(
-            "SELECT start, graphNodeId FROM CUPTI_ACTIVITY_KIND_KERNEL "
-            "WHERE graphNodeId IS NOT NULL ORDER BY start"
-        ).fetchall()
+    nodes = query(
+        path,
+        "SELECT graphNodeId, originalGraphNodeId, start, globalTid FROM CUDA_GRAPH_NODE_EVENTS",
+    )
+    ranges = query(
+        path,
+        "SELECT n.start, n.end, n.globalTid, coalesce(n.text, s.value) FROM NVTX_EVENTS AS n "
+        "LEFT JOIN StringIds AS s ON s.id = n.textId "
+        "WHERE coalesce(n.text, s.value) LIKE 'torch.nn: %' ORDER BY n.start",
+    )
+    replayed = query(
+        path,
+        "SELECT start, graphNodeId FROM CUPTI_ACTIVITY_KIND_KERNEL "
+        "WHERE graphNodeId IS NOT NULL ORDER BY start",
+    )
     original = {node: source for node, source, *_ in nodes if source is not None}
     created = {node: (start, tid) for node, source, start, tid in nodes if source is None}
     rows = found.query(NAMES)
@@ -149,11 +149,11 @@ def test_a_replay_costs_what_the_same_step_costs_without_a_graph(
 ) -> None:
     """Products by size, of the eager steps before the capture and of the replays after it."""
     path, found = graphed
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as export:
-        ((replays,),) = export.execute(
-            "SELECT count(DISTINCT r.correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r "
-            "JOIN StringIds AS s ON s.id = r.nameId WHERE s.value LIKE 'cudaGraphLaunch%'"
-        ).fetchall()
+    ((replays,),) = query(
+        path,
+        "SELECT count(DISTINCT r.correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r "
+        "JOIN StringIds AS s ON s.id = r.nameId WHERE s.value LIKE 'cudaGraphLaunch%'",
+    )
     products = (
         "SELECT u.unit_name, u.input_shapes, u.flops_per_call, u.bytes_per_call, sum(u.calls) "
         "FROM view_op_units AS u JOIN ops AS o ON o.op_id = u.op_node_id "

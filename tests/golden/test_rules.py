@@ -10,15 +10,9 @@ from pathlib import Path
 import pytest
 
 from aggregator.options import Mode
-from tests.builders import LAUNCH, START_END, Analyzed, Thread, Trace, analyze
+from tests.builders import LAUNCH, START_END, Analyzed, Trace, analyze, one_gpu
 
 FPROP, BPROP = "fprop", "bprop"
-
-
-def _trace() -> tuple[Trace, Thread]:
-    trace = Trace()
-    trace.gpu()
-    return trace, trace.thread()
 
 
 def _op_rows(analyzed: Analyzed, *columns: str) -> dict[str, tuple[object, ...]]:
@@ -31,7 +25,7 @@ def _op_rows(analyzed: Analyzed, *columns: str) -> dict[str, tuple[object, ...]]
 
 
 def test_outermost_operator_range_is_the_op_and_owns_everything_inside_it(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("linear", 100, 200, seq=1)
     main.op("addmm", 110, 190, seq=1)
     main.op("empty", 115, 118)
@@ -43,7 +37,7 @@ def test_outermost_operator_range_is_the_op_and_owns_everything_inside_it(tmp_pa
 
 
 def test_times_of_an_op_add_up(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("linear", 100, 200, seq=1)
     # Two calls of 10 and 5 ns, the second overlapping a driver call inside it.
     main.launch("a", 110, length=10, gpu=(130, 160))
@@ -68,7 +62,7 @@ def test_times_of_an_op_add_up(tmp_path: Path) -> None:
 
 
 def test_each_thread_has_its_own_open_ops(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     other = main.process.thread(2)
     main.op("conv2d", 100, 200)
     other.op("relu", 100, 200)
@@ -96,7 +90,7 @@ def test_equal_correlation_ids_of_two_processes_stay_apart(tmp_path: Path) -> No
 
 
 def test_autocast_writes_an_op_twice_and_it_is_one_call(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     main.op("conv2d", 100, 200, seq=0)
     main.op("to", 110, 120, seq=0)
@@ -119,7 +113,7 @@ def test_autocast_writes_an_op_twice_and_it_is_one_call(tmp_path: Path) -> None:
 
 
 def test_a_kernel_belongs_to_the_op_that_launched_it_however_late_it_runs(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200)
     main.launch("late", 120, gpu=(500, 900))
     main.op("relu", 300, 1000)
@@ -129,7 +123,7 @@ def test_a_kernel_belongs_to_the_op_that_launched_it_however_late_it_runs(tmp_pa
 
 
 def test_of_several_calls_with_one_correlation_id_the_outermost_launched(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200)
     number = main.call(LAUNCH, 120, 140)
     main.call("cuLaunchKernel", 125, 135, correlation=number)
@@ -141,7 +135,7 @@ def test_of_several_calls_with_one_correlation_id_the_outermost_launched(tmp_pat
 
 def test_a_call_may_launch_many_kernels(tmp_path: Path) -> None:
     # A CUDA graph traced node by node: all its kernels bear the launching call's number.
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("compiled_graph", 100, 200)
     number = main.call("cudaGraphLaunch_v10000", 110, 130)
     for position in range(3):
@@ -154,7 +148,7 @@ def test_a_call_may_launch_many_kernels(tmp_path: Path) -> None:
 
 
 def test_one_process_may_use_several_gpus(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     trace.gpu(1)
     main.op("conv2d", 100, 200)
     main.launch("on_0", 110, device=0, gpu=(120, 150))
@@ -173,7 +167,7 @@ def test_one_process_may_use_several_gpus(tmp_path: Path) -> None:
 def test_backward_node_belongs_to_the_last_range_that_started_with_its_number(
     tmp_path: Path,
 ) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     # Ranges that record no node carry the number that the next recorded op will get.
     main.op("add_", 100, 110, seq=1)
@@ -211,7 +205,7 @@ def test_sequence_numbers_of_another_process_do_not_link(tmp_path: Path) -> None
 
 
 def test_work_of_the_wrapper_around_a_node_is_backward_work_of_the_op(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     main.op("linear", 100, 200, seq=3)
     engine.wrapper("AddmmBackward0", 300, 400)
@@ -231,7 +225,7 @@ def test_work_of_the_wrapper_around_a_node_is_backward_work_of_the_op(tmp_path: 
 
 
 def test_all_backward_nodes_of_one_forward_call_are_one_backward_call(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     main.op("linear", 100, 200, seq=1)
     main.op("t", 110, 120, seq=1)
@@ -245,7 +239,7 @@ def test_all_backward_nodes_of_one_forward_call_are_one_backward_call(tmp_path: 
 
 
 def test_a_second_pass_over_one_graph_is_a_second_backward_call(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     main.op("linear", 100, 200, seq=1)
     main.launch("gemm", 110)
@@ -255,7 +249,7 @@ def test_a_second_pass_over_one_graph_is_a_second_backward_call(tmp_path: Path) 
 
 
 def test_the_first_node_of_a_wrapper_names_its_op_and_its_pass(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     main.op("linear", 100, 200, seq=1)
     main.op("relu", 210, 220, seq=2)
@@ -272,7 +266,7 @@ def test_the_first_node_of_a_wrapper_names_its_op_and_its_pass(tmp_path: Path) -
 def test_backward_work_without_an_op_is_in_the_groups_of_the_thread_that_has_most(
     tmp_path: Path,
 ) -> None:
-    trace, loader = _trace()
+    trace, loader = one_gpu()
     main, engine = loader.process.thread(5), loader.process.thread(9)
     loader.range("prefetching", 0, 1000)
     main.range("iteration 0", 50, 500)
@@ -284,7 +278,7 @@ def test_backward_work_without_an_op_is_in_the_groups_of_the_thread_that_has_mos
 
 
 def test_gradient_accumulation_has_no_forward_op_and_is_an_op_of_its_own(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     main.op("linear", 100, 200, seq=1)
     engine.wrapper("torch::autograd::AccumulateGrad", 300, 340)
@@ -298,7 +292,7 @@ def test_gradient_accumulation_has_no_forward_op_and_is_an_op_of_its_own(tmp_pat
 
 
 def test_no_op_is_named_after_the_autograd_engine(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     main.op("linear", 100, 200, seq=1)
     engine.wrapper("SomeLossBackward0", 300, 340)
@@ -312,7 +306,7 @@ def test_no_op_is_named_after_the_autograd_engine(tmp_path: Path) -> None:
 
 
 def test_on_the_cpu_the_engine_runs_on_the_main_thread(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("iteration 0", 50, 500)
     main.op("linear", 100, 200, seq=1)
     main.backward("AddmmBackward0", 300, 340, seq=1)
@@ -330,7 +324,7 @@ def test_on_the_cpu_the_engine_runs_on_the_main_thread(tmp_path: Path) -> None:
 
 
 def test_ranges_without_a_schema_name_are_groups_on_the_path(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("iteration 3", 50, 900)
     main.range("DistributedDataParallel.forward, op_id = 15", 90, 400)
     main.op("conv2d", 100, 200, seq=1)
@@ -345,7 +339,7 @@ def test_ranges_without_a_schema_name_are_groups_on_the_path(tmp_path: Path) -> 
 
 
 def test_tensor_core_time_is_that_of_the_tensor_core_kernels_of_an_op(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200, seq=1)
     main.launch("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_f2f_tn_v1", 110, gpu=(200, 270))
     main.launch("add_kernel", 120, gpu=(300, 330))
@@ -356,7 +350,7 @@ def test_tensor_core_time_is_that_of_the_tensor_core_kernels_of_an_op(tmp_path: 
 
 
 def test_a_group_without_work_has_no_gpu_time(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("forward", 90, 400)
     main.op("view", 100, 200, seq=1)
     main.op("relu", 500, 600, seq=2)
@@ -369,7 +363,7 @@ def test_a_group_without_work_has_no_gpu_time(tmp_path: Path) -> None:
 
 
 def test_work_in_a_group_and_in_no_op_belongs_to_an_op_of_the_groups_name(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("iteration 3", 50, 900)
     main.range("augment", 90, 400)
     main.op("conv2d", 100, 200, seq=1)
@@ -383,7 +377,7 @@ def test_work_in_a_group_and_in_no_op_belongs_to_an_op_of_the_groups_name(tmp_pa
 
 
 def test_work_outside_every_range_is_unassociated(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200, seq=1)
     main.launch("inside", 110)
     main.launch("outside", 300)
@@ -398,7 +392,7 @@ def test_work_outside_every_range_is_unassociated(tmp_path: Path) -> None:
 
 
 def test_a_kernel_without_an_api_call_is_kept_and_warned_about(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200, seq=1)
     main.launch("known", 110)
     main.process.kernel("lost", 150, 160, correlation=999)
@@ -415,7 +409,7 @@ def test_a_kernel_without_an_api_call_is_kept_and_warned_about(tmp_path: Path) -
 
 
 def test_a_call_that_reaches_out_of_its_range_does_not_lie_in_it(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("outer", 50, 400)
     main.op("conv2d", 100, 200, seq=1)
     main.launch("inside", 198, length=2)
@@ -435,7 +429,7 @@ def test_ranges_closed_by_the_end_of_the_capture_are_no_ops(
     tmp_path: Path, end: int | None
 ) -> None:
     # GIVEN ranges that an exception left open, each inside the one before, and ops after them
-    trace, main = _trace()
+    trace, main = one_gpu()
     trace.add("ANALYSIS_DETAILS", duration=5000)
     for start in (10, 20, 30):
         main.range("leaky", start, end)
@@ -455,7 +449,7 @@ def test_ranges_closed_by_the_end_of_the_capture_are_no_ops(
 
 
 def test_the_last_repetition_of_a_group_ends_with_the_capture(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     trace.add("ANALYSIS_DETAILS", duration=5000)
     for step in range(3):
         start = step * 1000
@@ -469,7 +463,7 @@ def test_the_last_repetition_of_a_group_ends_with_the_capture(tmp_path: Path) ->
 
 def test_what_nsight_systems_lost_is_reported(tmp_path: Path) -> None:
     # GIVEN its own words on a recording of JAX that its importer could not read to the end
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("iteration 0", 50, 400)
     main.launch("conv", 110)
     failure = "Error when processing events: Source ID=\nType=ErrorInformation (18)\n"
@@ -487,7 +481,7 @@ def test_what_nsight_systems_lost_is_reported(tmp_path: Path) -> None:
 
 def test_a_gpu_whose_records_were_lost_is_not_called_unused(tmp_path: Path) -> None:
     # GIVEN a process that crashed, and one that never used CUDA
-    trace, main = _trace()
+    trace, main = one_gpu()
     trace.cuda_device(100, 1, 1)
     trace.gpu(1)
     main.launch("conv", 110)
@@ -511,7 +505,7 @@ def test_a_gpu_whose_records_were_lost_is_not_called_unused(tmp_path: Path) -> N
 
 
 def test_other_words_of_nsight_systems_are_no_warning(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.launch("conv", 110)
     trace.add("DIAGNOSTIC_EVENT", text="No NVTX events collected. Does the process use NVTX?")
     trace.add("DIAGNOSTIC_EVENT", text=None)
@@ -519,7 +513,7 @@ def test_other_words_of_nsight_systems_are_no_warning(tmp_path: Path) -> None:
 
 
 def test_start_end_ranges_do_not_nest_and_are_no_ops(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("aten::span, seq = 1", 90, 150, kind=START_END)
     main.op("conv2d", 100, 200, seq=1)
     main.launch("conv", 110)
@@ -531,7 +525,7 @@ def test_start_end_ranges_do_not_nest_and_are_no_ops(tmp_path: Path) -> None:
 
 
 def test_registered_strings_are_read_like_texts(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("iteration 0", 50, 900, registered=True)
     main.range("aten::conv2d, seq = 1, op_id = 2", 100, 200, registered=True)
     main.launch("conv", 110)
@@ -539,7 +533,7 @@ def test_registered_strings_are_read_like_texts(tmp_path: Path) -> None:
 
 
 def test_ranges_of_other_domains_are_no_ops_and_break_no_nesting(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.range("NCCL", 1, None, domain=3, kind=75)
     main.op("conv2d", 100, 200, seq=1)
     # Crosses the op: nesting holds within one domain only.
@@ -556,7 +550,7 @@ def test_ranges_of_other_domains_are_no_ops_and_break_no_nesting(tmp_path: Path)
 def test_equal_ops_of_one_step_are_numbered_and_shapes_keep_apart_what_has_no_step(
     tmp_path: Path,
 ) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200, seq=1, sizes="[[8, 3, 4, 4], [6, 3, 3, 3]]")
     main.launch("small", 110)
     main.op("conv2d", 300, 400, seq=2, sizes="[[8, 6, 4, 4], [6, 6, 3, 3]]")
@@ -575,7 +569,7 @@ def test_equal_ops_of_one_step_are_numbered_and_shapes_keep_apart_what_has_no_st
 
 
 def test_kernel_belongs_to_the_deepest_of_two_thousand_ranges(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     depth, groups = 2_000, 200
     for level in range(groups):
         main.range("recurse", level, 10 * depth - level)
@@ -591,7 +585,7 @@ def test_kernel_belongs_to_the_deepest_of_two_thousand_ranges(tmp_path: Path) ->
 
 
 def test_simple_mode_has_one_op_that_owns_everything(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200, seq=1)
     main.launch("conv", 110, gpu=(130, 150))
     main.launch("stray", 300, gpu=(310, 330))

@@ -9,15 +9,23 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.builders import DOMAIN, LAUNCH, START_END, Analyzed, Thread, Trace, analyze, query
+from tests.builders import (
+    DOMAIN,
+    LAUNCH,
+    START_END,
+    Analyzed,
+    Thread,
+    Trace,
+    analyze,
+    one_gpu,
+    query,
+)
 
 LOOP, GRADIENT = 1, 2
 
 
 def _trace() -> tuple[Trace, Thread]:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     main.range("Loop", 1, None, domain=LOOP, kind=DOMAIN)
     main.range("Gradient", 2, None, domain=GRADIENT, kind=DOMAIN)
     return trace, main

@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.errors import NoFrameworkRangesError, NoGpuActivityError, UnsupportedNsysSchemaError
 from aggregator.options import Mode
-from tests.builders import LAUNCH, Analyzed, Thread, Trace, analyze, analyze_file, query
+from tests.builders import LAUNCH, Analyzed, Thread, Trace, analyze, analyze_file, one_gpu, query
 
 FPROP = "fprop"
 VIEWS = ("view_op_metrics", "view_kernel_launches", "view_api_calls", "view_memory_ops")
@@ -19,9 +19,7 @@ VIEWS = ("view_op_metrics", "view_kernel_launches", "view_api_calls", "view_memo
 
 def _sample() -> tuple[Trace, Thread]:
     """Two steps with every kind of event."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     for step in range(2):
         at = 1000 * step
@@ -340,9 +338,7 @@ def test_a_name_that_leads_nowhere_says_so(tmp_path: Path) -> None:
 
 
 def test_text_of_any_kind_survives(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     odd = "a'b\"c;--\\ \t=SUM(A1) \U0001f600 <script>&"
     main.range(odd, 10, 900)
     main.op("my_ns::op_bprop", 100, 200, seq=1)

@@ -16,16 +16,10 @@ from aggregator.errors import (
     UsageError,
 )
 from aggregator.options import Mode
-from tests.builders import Analyzed, Thread, Trace, analyze
+from tests.builders import Analyzed, Thread, Trace, analyze, one_gpu
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 PERIOD = 1000
-
-
-def _trace() -> tuple[Trace, Thread]:
-    trace = Trace()
-    trace.gpu()
-    return trace, trace.thread()
 
 
 def _run_steps(
@@ -55,7 +49,7 @@ def _owners(found: Analyzed, step: int) -> list[str]:
 
 
 def test_n_instances_of_the_key_node_end_n_plus_one_iterations(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, ["conv2d relu"] * 3)
     found = analyze(trace, tmp_path)
     last_work = 2 * PERIOD + 100 + 40 + 5 + 2 + 10
@@ -69,7 +63,7 @@ def test_n_instances_of_the_key_node_end_n_plus_one_iterations(tmp_path: Path) -
 
 
 def test_a_kernel_counts_in_the_iteration_that_launched_it(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, ["conv2d", "relu"])
     main.op("gelu", 800, 900)
     main.launch("late", 810, gpu=(1500, 1700))
@@ -85,7 +79,7 @@ def test_a_kernel_counts_in_the_iteration_that_launched_it(tmp_path: Path) -> No
 
 
 def test_without_a_key_node_there_is_one_iteration(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.op("conv2d", 100, 200)
     main.launch("conv", 110, gpu=(300, 400))
     main.call("cudaDeviceSynchronize_v3020", 200, 450)
@@ -117,7 +111,7 @@ def test_stops_of_ranks_with_different_numbers_of_instances_all_count(tmp_path: 
 
 
 def test_work_behind_the_last_stop_is_an_iteration_too(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for step in range(3):
         base = step * PERIOD
         main.range(f"iteration {step}", base, base + 900)
@@ -132,7 +126,7 @@ def test_work_behind_the_last_stop_is_an_iteration_too(tmp_path: Path) -> None:
 
 
 def test_the_data_loader_is_preferred_to_numbered_ranges(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for step in range(3):
         base = step * PERIOD
         main.range(f"iteration {step}", base, base + 900)
@@ -143,7 +137,7 @@ def test_the_data_loader_is_preferred_to_numbered_ranges(tmp_path: Path) -> None
 
 
 def test_what_begins_every_numbered_range_is_the_key_node(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for step in range(3):
         base = step * PERIOD
         main.range(f"iteration {step}", base, base + 900)
@@ -156,7 +150,7 @@ def test_what_begins_every_numbered_range_is_the_key_node(tmp_path: Path) -> Non
 
 
 def test_an_op_that_begins_every_numbered_range_is_the_key_node(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for step in range(3):
         base = step * PERIOD
         main.range(f"iteration {step}", base, base + 900)
@@ -186,7 +180,7 @@ def test_an_op_that_begins_every_numbered_range_of_two_ranks(tmp_path: Path) -> 
 
 
 def test_numbered_ranges_that_begin_differently_are_the_key_node(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for step in range(3):
         base = step * PERIOD
         main.range(f"iteration {step}", base, base + 900)
@@ -197,7 +191,7 @@ def test_numbered_ranges_that_begin_differently_are_the_key_node(tmp_path: Path)
 
 
 def test_the_optimizer_is_the_key_node_where_nothing_else_is(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for step in range(3):
         base = step * PERIOD
         main.op("conv2d", base + 100, base + 200)
@@ -210,7 +204,7 @@ def test_the_optimizer_is_the_key_node_where_nothing_else_is(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def _three_steps(tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for step in range(3):
         main.range("phase", step * PERIOD + 700, step * PERIOD + 800)
         engine = main.process.thread(2)
@@ -259,7 +253,7 @@ def test_a_name_without_its_rank_means_the_op_of_every_rank(tmp_path: Path) -> N
 
 
 def test_a_name_that_fits_several_ops_is_refused_with_their_op_ids(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     for number in range(3):
         at = 100 + 100 * number
         main.range("{'traceMarker': ['a.py:1'], 'funcStack': '/module/cuda'}", at, at + 50)
@@ -284,7 +278,7 @@ def test_an_unknown_key_node_is_refused_with_the_closest_names(three_steps: Anal
 
 
 def test_an_unknown_key_node_fails_the_import_and_leaves_no_database(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, ["conv2d"] * 3)
     with pytest.raises(KeyNodeNotFoundError):
         analyze(trace, tmp_path, key_node="nothing like it")
@@ -333,7 +327,7 @@ def test_ranges_that_make_no_sense_are_refused(
 
 
 def test_simple_mode_has_iterations_where_a_range_is_named(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, ["conv2d"] * 3)
     plain = analyze(trace, tmp_path, mode=Mode.SIMPLE)
     assert (plain.result.key_node, len(plain.iterations())) == ("", 1)
@@ -346,7 +340,7 @@ def test_simple_mode_has_iterations_where_a_range_is_named(tmp_path: Path) -> No
 
 
 def test_simple_mode_without_ranges_takes_no_key_node(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     main.launch("kernel", 100)
     for request in ({"key_node": "conv2d"}, {"iter_start": 1}, {"iter_stop": 1}):
         with pytest.raises(UsageError):
@@ -375,7 +369,7 @@ PLACES = ["conv2d", "relu", "conv2d[2]", "relu[2]", "add"]
 def test_an_odd_step_renames_nothing(
     tmp_path: Path, odd_step: int, odd: str, places: list[str]
 ) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     steps = [STEP] * 5
     steps[odd_step] = odd
     _run_steps(main, steps)
@@ -385,7 +379,7 @@ def test_an_odd_step_renames_nothing(
 
 
 def test_an_op_more_of_a_kind_that_the_step_has_renames_nothing(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, [f"relu {STEP}", *[STEP] * 4])
     found = analyze(trace, tmp_path)
     assert all(_owners(found, step) == PLACES for step in range(1, 5))
@@ -393,7 +387,7 @@ def test_an_op_more_of_a_kind_that_the_step_has_renames_nothing(tmp_path: Path) 
 
 
 def test_every_second_step_is_longer(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, [STEP, f"{STEP} mul mul"] * 3)
     found = analyze(trace, tmp_path)
     assert _owners(found, 0) == PLACES
@@ -401,7 +395,7 @@ def test_every_second_step_is_longer(tmp_path: Path) -> None:
 
 
 def test_two_steps_that_differ_share_what_they_have_in_common(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     # Before the loop runs something else, as every script does.
     main.op("ones", 1, 9, sizes="[[8, 8]]")
     _run_steps(main, [f"copy_ {STEP}", STEP])
@@ -420,10 +414,10 @@ def test_a_reaggregation_renames_no_op(three_steps: Analyzed) -> None:
 
 
 def test_op_ids_do_not_depend_on_an_odd_steps_extra_op(tmp_path: Path) -> None:
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, [STEP] * 4)
     plain = analyze(trace, tmp_path).op_ids()
-    trace, main = _trace()
+    trace, main = one_gpu()
     _run_steps(main, [f"relu {STEP}", *[STEP] * 3])
     odd = analyze(trace, tmp_path).op_ids()
     assert plain.items() <= odd.items()

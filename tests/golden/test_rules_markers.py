@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from aggregator.errors import NoFrameworkRangesError
 from aggregator.options import Mode
-from tests.builders import Thread, Trace, analyze
+from tests.builders import Thread, Trace, analyze, one_gpu, query
 from tests.conftest import ProfileFactory
 
 OPS = (
@@ -44,9 +42,7 @@ def unmarked_backward(engine: Thread, at: int, launches: int = 3) -> None:
 def test_a_backward_pass_without_ranges_is_one_op_with_a_call_per_iteration(
     tmp_path: Path, is_named: bool
 ) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     engine = main.process.thread(2)
     pinning = main.process.thread(3)
     for step in range(4):
@@ -242,11 +238,11 @@ def test_a_backward_pass_that_records_a_graph_recomputes_nothing(tmp_path: Path)
 
 def test_recomputed_ops_of_a_public_trace_are_found(imported: ProfileFactory) -> None:
     database = imported("mi300__resnet_act_checkpoint.json.gz")
-    with closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute(
-            "SELECT op_node_type, direction, sum(kernel_calls), sum(kernel_time)"
-            " FROM view_op_metrics WHERE op_node_type IN ('relu_', 'conv2d') GROUP BY 1, 2"
-        ).fetchall()
+    rows = query(
+        database,
+        "SELECT op_node_type, direction, sum(kernel_calls), sum(kernel_time)"
+        " FROM view_op_metrics WHERE op_node_type IN ('relu_', 'conv2d') GROUP BY 1, 2",
+    )
     found = {row[:2]: row[2:] for row in rows}
     assert found["relu_", "bprop"] == (51, 239_389)
     assert found["relu_", "recompute"][0] == 48

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.builders import Analyzed, Thread, Trace, analyze
+from tests.builders import Analyzed, Thread, Trace, analyze, one_gpu, query
 from tests.conftest import ProfileFactory
 
 MS = 1_000_000
@@ -104,8 +102,7 @@ def test_start_up_and_an_end_without_kernels_are_left_out_of_uneven_steps(tmp_pa
 
 
 def test_steps_of_a_loader_that_lags_end_with_the_last_kernel(imported: ProfileFactory) -> None:
-    with closing(sqlite3.connect(imported("vit_loader"))) as connection:
-        whole, steps = connection.execute(f"SELECT {COLUMNS}").fetchall()
+    whole, steps = query(imported("vit_loader"), f"SELECT {COLUMNS}")
     assert whole[:3] == (0, 27, 0)
     assert steps[:3] == (1, 26, 1)
     assert steps[3].endswith("start-up (iteration 0); the end of the program (iteration 27)")
@@ -136,9 +133,7 @@ def test_steps_that_run_other_kernels_are_no_steady_ones(tmp_path: Path) -> None
 def test_without_a_steady_range_there_is_one_aggregation(
     tmp_path: Path, lengths: list[float], reason: str
 ) -> None:
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     main.op("relu", 10, 90)
     main.launch("relu", 20, gpu=(30, 60))
     _steps(main, lengths) if lengths else None
@@ -163,18 +158,16 @@ def test_a_request_for_a_range_adds_no_other(tmp_path: Path) -> None:
 def test_steady_range_of_real_captures_has_even_steps(
     imported: ProfileFactory, name: str, low_ms: float, high_ms: float, most_spread: float
 ) -> None:
-    with closing(sqlite3.connect(imported(name))) as connection:
-        query = (
-            "SELECT iter_median, iter_avg, iter_std_dev FROM view_performance_summary"
-            " WHERE is_steady AND domain_name = 'default-domain'"
-        )
-        ((median, mean, spread),) = connection.execute(query).fetchall()
+    sql = (
+        "SELECT iter_median, iter_avg, iter_std_dev FROM view_performance_summary"
+        " WHERE is_steady AND domain_name = 'default-domain'"
+    )
+    ((median, mean, spread),) = query(imported(name), sql)
     assert low_ms * MS <= median <= high_ms * MS
     assert spread <= most_spread * mean
 
 
 def test_processes_with_loops_of_their_own_have_no_common_step(imported: ProfileFactory) -> None:
-    with closing(sqlite3.connect(imported("children"))) as connection:
-        rows = connection.execute(f"SELECT {COLUMNS}").fetchall()
+    rows = query(imported("children"), f"SELECT {COLUMNS}")
     note = "no steady range: processes that are no ranks have loops of their own"
     assert rows == [(0, 60, 0, note, 0, None, None, None)]

@@ -15,6 +15,7 @@ from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
+from tests.builders import query
 from tests.conftest import ProfileFactory
 from tests.golden.loop_traces import Loop
 from tests.golden.test_steps import CASES, unpacked
@@ -218,13 +219,12 @@ def _busy(source: Path) -> tuple[int, float, dict[str, int]]:
     """Wall time, busy time of the GPU in percent of it, and the warnings."""
     path = source.with_suffix(".dldb.sqlite")
     import_profile(ImportOptions(source, path), NullProgress())
-    with closing(sqlite3.connect(path)) as connection:
-        query = (
-            "SELECT p.wall_clock_time, g.device_gpu_utilization FROM view_performance_summary AS p"
-            " JOIN view_gpu_devices AS g USING (aggr_id) WHERE aggr_id = 1"
-        )
-        wall_ns, busy_pct = connection.execute(query).fetchone()
-        codes = dict(connection.execute("SELECT code, count FROM view_warnings"))
+    sql = (
+        "SELECT p.wall_clock_time, g.device_gpu_utilization FROM view_performance_summary AS p"
+        " JOIN view_gpu_devices AS g USING (aggr_id) WHERE aggr_id = 1"
+    )
+    ((wall_ns, busy_pct),) = query(path, sql)
+    codes = dict(query(path, "SELECT code, count FROM view_warnings"))
     return wall_ns, busy_pct, codes
 
 
@@ -278,10 +278,12 @@ def test_kernels_that_may_overlap_keep_their_ends(
     expected = [event["dur"] * 1000 for event in loop.events if event["cat"] == "kernel"]
     source = loop.write(tmp_path / "trace.json")
     assert "ENDLESS_WORK" not in _busy(source)[2]
-    with closing(sqlite3.connect(source.with_suffix(".dldb.sqlite"))) as connection:
-        found = [
-            row[0] for row in connection.execute("SELECT duration FROM kernels ORDER BY start")
-        ]
+    found = [
+        row[0]
+        for row in query(
+            source.with_suffix(".dldb.sqlite"), "SELECT duration FROM kernels ORDER BY start"
+        )
+    ]
     assert found == pytest.approx(expected)
 
 

@@ -15,6 +15,7 @@ from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
+from tests.builders import query
 from tests.conftest import made_once
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
@@ -105,10 +106,9 @@ def test_a_pause_of_the_profiler_is_no_step(case: Case) -> None:
 
 def test_a_kernel_long_before_its_call_is_moved_and_said(case: Case) -> None:
     path = case("kernel_long_before_its_call.trace.json")
-    with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT wall_clock_time FROM view_performance_summary WHERE aggr_id = 1"
-        (wall_ns,) = connection.execute(query).fetchone()
-        codes = dict(connection.execute("SELECT code, count FROM view_warnings"))
+    sql = "SELECT wall_clock_time FROM view_performance_summary WHERE aggr_id = 1"
+    ((wall_ns,),) = query(path, sql)
+    codes = dict(query(path, "SELECT code, count FROM view_warnings"))
     assert wall_ns == pytest.approx(5.9 * MS, rel=0.01)
     assert codes["EARLY_WORK"] == 1
 

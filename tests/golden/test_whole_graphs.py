@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Analyzed, Trace, analyze, query
+from tests.builders import Analyzed, analyze, one_gpu, query
 from tests.conftest import ProfileFactory
 
 TENSOR_CORE_KERNEL = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nn"
@@ -22,9 +22,7 @@ SHARES = (
 
 def _analyzed(tmp_path: Path) -> Analyzed:
     """Two steps; the graphs of the first one are all that is not seen of the run."""
-    trace = Trace()
-    trace.gpu()
-    main = trace.thread()
+    trace, main = one_gpu()
     for step in range(3):
         at = 10_000 * step
         main.range("Optimizer.zero_grad#SGD.zero_grad, op_id = 5", at, at + 10)

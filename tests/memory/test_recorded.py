@@ -7,8 +7,6 @@ configurations were measured without any profiler.
 from __future__ import annotations
 
 import lzma
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,7 @@ from aggregator.errors import UsageError
 from aggregator.metrics.memory.analysis import DeviceMemory, analyze
 from aggregator.metrics.memory.what_if import what_if
 from aggregator.sources.memory import read_memory
+from tests.builders import query
 
 CAPTURES = Path(__file__).parents[1] / "data/captures/memory"
 RUNS = ("transformer", "autocast", "convolution", "gpt2", "gpt2_autocast", "mobilenet")
@@ -135,13 +134,12 @@ def test_allocations_of_the_driver_are_those_in_the_export(tmp_path: Path) -> No
     """MobileNetV2 under nsys with --cuda-memory-usage=true, without dlprof."""
     path = unpacked("usage.sqlite", tmp_path)
     (device,) = analyze(read_memory(path))
-    with closing(sqlite3.connect(path)) as connection:
-        query = (
-            "SELECT sum(bytes) OVER (ORDER BY start, rowid) FROM (SELECT start, rowid, CASE"
-            " memoryOperationType WHEN 0 THEN bytes WHEN 1 THEN -bytes END AS bytes"
-            " FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE memKind IN (2, 3, 5))"
-        )
-        expected = [row[0] for row in connection.execute(query)]
+    sql = (
+        "SELECT sum(bytes) OVER (ORDER BY start, rowid) FROM (SELECT start, rowid, CASE"
+        " memoryOperationType WHEN 0 THEN bytes WHEN 1 THEN -bytes END AS bytes"
+        " FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE memKind IN (2, 3, 5))"
+    )
+    expected = [row[0] for row in query(path, sql)]
     assert device.counts.allocated.tolist() == expected
     assert len(expected) > 1000
 

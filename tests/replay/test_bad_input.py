@@ -16,7 +16,7 @@ from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import speed_up
 from aggregator.replay.communication import no_communication
 from aggregator.replay.reader import read_replayed
-from tests.builders import Trace, analyze_file
+from tests.builders import Trace, analyze_file, one_gpu
 
 US = 1_000
 STEPS, KERNELS, KERNEL_US = 10, 8, 100
@@ -27,9 +27,7 @@ WAITS = ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 
 def loop(*, side_stream: bool = False, collective: bool = False) -> Trace:
     """Steps that launch kernels ahead of the GPU and wait for it at their ends."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     now, free = 0, 0
     for step in range(STEPS):
         begin = now
@@ -82,9 +80,7 @@ def ahead(steps: int, *, in_last: int = KERNELS) -> Trace:
 
     The last step launches ``in_last`` kernels: none if the capture ends before it launches any.
     """
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     free = 0
     for _ in range(3 * KERNELS):
         free += KERNEL_US * US

@@ -24,7 +24,7 @@ from aggregator.replay.scale import StepScale
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from profiler_cli.dlprof import main
-from tests.builders import Trace, analyze, query
+from tests.builders import Trace, analyze, one_gpu, query
 
 US, MS = 1_000, 1_000_000
 STEPS, LAUNCHES = 10, 12
@@ -43,9 +43,7 @@ class Program:
     def trace(self) -> tuple[Trace, int]:
         """The capture, and the length of its steps. Unit: ns."""
         marker, half = round(self.scale * MARKER_NS), round(self.scale * CALL_NS / 2)
-        trace = Trace()
-        trace.gpu()
-        thread = trace.thread()
+        trace, thread = one_gpu()
         now = gpu_free = 10 * US
         begins = []
         for step in range(STEPS):

@@ -12,7 +12,7 @@ import pytest
 from aggregator.dldb.event_reader import stored_events
 from aggregator.replay.loading import BATCH_NS, HANDOVER_NS_A_BYTE, TENSOR_NS, data_ready
 from aggregator.replay.reader import read_replayed
-from tests.builders import Trace, analyze_file
+from tests.builders import analyze_file, one_gpu
 
 US = 1_000
 LOADER = "enumerate(DataLoader)#_{}DataLoaderIter.__next__"
@@ -40,9 +40,7 @@ def test_a_batch_of_a_worker_is_handed_over(
     loader: str, memory: int, sizes: list[int], later: list[int], left_us: float, tmp_path: Path
 ) -> None:
     """It takes time by its tensors and bytes if not pinned, at most as long as it was loaded."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for step in range(8):
         now = step * (LOADING_US + REST_US) * US
         thread.range(f"step {step}", now, now + (LOADING_US + REST_US - 1) * US)

@@ -14,7 +14,7 @@ from aggregator.events.model import OpCalls
 from aggregator.replay.changes import remove
 from aggregator.replay.op_spans import removed_spans
 from aggregator.replay.reader import read_replayed
-from tests.builders import Trace, analyze
+from tests.builders import analyze, one_gpu, query
 from tests.conftest import ProfileFactory
 
 US = 1_000
@@ -61,9 +61,7 @@ def test_the_tail_of_an_op_after_its_call_goes_and_that_of_others_stays(
     name: str, tmp_path: Path
 ) -> None:
     """The CPU limits a step of ops that each launch at once and go on for some time."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     now = 0
     for step in range(8):
         begin = now
@@ -104,10 +102,10 @@ def test_an_op_on_the_path_has_at_most_its_own_time(imported: ProfileFactory, na
 
 
 def test_what_runs_before_an_op_is_named_so(imported: ProfileFactory) -> None:
-    with closing(sqlite3.connect(imported("jax_cnn_bf16"))) as connection:
-        kind, share = connection.execute(
-            "SELECT kind, share FROM critical_path"
-            " WHERE aggr = (SELECT max(aggr_id) FROM view_aggregations) ORDER BY place LIMIT 1"
-        ).fetchone()
+    ((kind, share),) = query(
+        imported("jax_cnn_bf16"),
+        "SELECT kind, share FROM critical_path"
+        " WHERE aggr = (SELECT max(aggr_id) FROM view_aggregations) ORDER BY place LIMIT 1",
+    )
     assert kind == "before"
     assert share > 50

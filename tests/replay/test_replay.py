@@ -30,7 +30,7 @@ from aggregator.replay.loading import data_ready
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from profiler_cli.dlprof import main
-from tests.builders import Trace, analyze, analyze_file
+from tests.builders import Trace, analyze, analyze_file, one_gpu, query
 from tests.conftest import ProfileFactory
 
 US = 1_000
@@ -58,9 +58,7 @@ def launch_bound() -> Trace:
 
 def _loop(*, kernel_us: int, launch_us: int, waits: bool) -> Trace:
     """Steps that launch ten kernels, and wait for them if asked to."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     now, gpu_free = 0, 0
     for step in range(8):
         begin = now
@@ -134,9 +132,7 @@ def test_removed_kernels_are_not_launched(tmp_path: Path) -> None:
 
 def test_a_call_waits_for_the_stream_that_ends_last(tmp_path: Path) -> None:
     """Of two streams that run beside each other, only the longer one is what the step waits for."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for step in range(8):
         now = 1_000 * step * US
         thread.range(f"step {step}", now, now + 990 * US)
@@ -200,9 +196,7 @@ def test_recorded_dependencies_of_graph_nodes_carry_a_gain_to_other_streams(
 
 def test_the_path_of_a_step_that_begins_within_a_call_is_cut_there(tmp_path: Path) -> None:
     """The first step begins while the CPU is in a pause that began before it."""
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     for step in range(3):
         now = (10_000 + 1_000 * step) * US
         thread.range(f"step {step}", now - 900 * US, now + 50 * US)
@@ -285,15 +279,16 @@ def test_the_command_stores_what_the_views_show(
     database = analyze(gpu_bound(), tmp_path).path
     for _ in range(2):  # the second time replaces the rows
         document = run(capsys, [str(database), "--save"])
-    with closing(sqlite3.connect(database)) as connection:
-        path = connection.execute(
-            "SELECT path_kind, path_owner, path_ns, share_pct FROM view_critical_path"
-            " WHERE aggr_id = 2 ORDER BY place"
-        ).fetchall()
-        ops = connection.execute(
-            "SELECT op_id, direction, own_ns, step_ns_per_own_ns FROM view_op_sensitivity"
-            " WHERE aggr_id = 2 ORDER BY place"
-        ).fetchall()
+    path = query(
+        database,
+        "SELECT path_kind, path_owner, path_ns, share_pct FROM view_critical_path"
+        " WHERE aggr_id = 2 ORDER BY place",
+    )
+    ops = query(
+        database,
+        "SELECT op_id, direction, own_ns, step_ns_per_own_ns FROM view_op_sensitivity"
+        " WHERE aggr_id = 2 ORDER BY place",
+    )
     assert [tuple(one.values()) for one in document["critical_path"]] == path != []
     assert [tuple(one.values()) for one in document["sensitivity"]] == ops != []
 

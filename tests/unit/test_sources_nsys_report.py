@@ -24,7 +24,7 @@ from aggregator.pipeline import import_profile
 from aggregator.sources import open_profile
 from aggregator.sources.nsys.report import NSYS_VARIABLE, find_nsys
 from aggregator.system.progress import NullProgress
-from tests.builders import Trace
+from tests.builders import Trace, one_gpu
 
 COPY = """for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
 cp "%s" "$out"
@@ -43,9 +43,7 @@ def quiet_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
-    trace = Trace()
-    trace.gpu()
-    thread = trace.thread()
+    trace, thread = one_gpu()
     thread.op("conv2d", 0, 100, seq=1)
     thread.launch("conv", 10)
     return trace.write(tmp_path / "export.sqlite")

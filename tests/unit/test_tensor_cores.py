@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import csv
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from aggregator.kernels.tensor_cores import Capability, Verdict
 from aggregator.kernels.traits import kernel_traits
-from tests.builders import table
+from tests.builders import query, table
 
 HOPPER = (9, 0)
 TURING = (7, 5)
@@ -38,11 +36,10 @@ def _reviewed() -> list[dict[str, str]]:
 
 
 def _kernel_names(profile: Path) -> list[str]:
-    query = (
+    sql = (
         "SELECT DISTINCT value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName"
     )
-    with closing(sqlite3.connect(f"file:{profile}?mode=ro", uri=True)) as connection:
-        return [name for (name,) in connection.execute(query)]
+    return [name for (name,) in query(profile, sql)]
 
 
 def _assert_agrees_with_counters(path: Path) -> None:

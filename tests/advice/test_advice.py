@@ -15,73 +15,15 @@ import pytest
 import aggregator.advice
 from aggregator.advice import ADVISERS, unaligned_shapes
 from aggregator.advice.finding import HIGH_GAIN_PCT, MEDIUM_GAIN_PCT, MOST_CERTAIN, View
-from tests.builders import query
+from tests.builders import query, table
 from tests.conftest import ProfileFactory
 
 Connect = Callable[..., sqlite3.Connection]
 Importer = Callable[[str], Path]
 
-#: Made on H200 GPUs by tests/gpu/programs/advice.py: (advice in order, open questions).
-CAPTURES: dict[str, tuple[list[str], list[str]]] = {
-    "adam_foreach": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
-    "adam_fused": (["launch_bound"], ["batch_size"]),
-    "adam_loop": (["unfused_optimizer", "launch_bound"], ["batch_size"]),
-    "anomaly": (["debugging_aids", "launch_bound", "synchronizing_calls"], ["batch_size"]),
-    "batch2": (["launch_bound"], ["batch_size"]),
-    "batch_large": ([], []),
-    "batch_small": (["launch_bound", "batch_size"], []),
-    "conv_fp16": (["layout_conversions", "launch_bound"], ["batch_size"]),
-    "conv_fp16_channels_last": (["launch_bound"], ["batch_size"]),
-    "conv_fp32": (
-        ["half_precision", "tf32_off", "cudnn_benchmark", "launch_bound"],
-        ["batch_size"],
-    ),
-    "copy_pageable": (["pageable_copies"], []),
-    "copy_pinned": (["unoverlapped_copies"], []),
-    "copy_stream": ([], []),
-    "ddp_after": (["exposed_communication"], []),
-    "ddp_even": ([], []),
-    "ddp_uneven": (["imbalanced_gpus"], []),
-    "eager": (["launch_bound"], ["batch_size"]),
-    "graphed": ([], []),
-    "graphed_nodes": (["tiny_kernels", "unaligned_shapes"], []),
-    "item": (["launch_bound", "synchronizing_calls"], ["batch_size"]),
-    "item_not": (["launch_bound"], ["batch_size"]),
-    "loader_fast": (["launch_bound"], ["batch_size"]),
-    "loader_slow": (["input_bound", "launch_bound"], ["batch_size"]),
-    "markers_only": ([], ["steps"]),
-    "mlp_bf16": ([], []),
-    "mlp_fp32": (["half_precision", "tf32_off"], []),
-    "mlp_island": (["tensor_core_fallback"], []),
-    "mlp_tf32": (["half_precision"], []),
-    "mlp_unaligned": (["unaligned_shapes"], []),
-    "one_of_two": (["launch_bound", "unused_gpus", "batch_size"], []),
-    "slow_step": (
-        ["slow_iterations", "pageable_copies", "synchronizing_calls"],
-        ["input_bound"],
-    ),
-}
-
-#: The profiles that are not in the repository, each read through and found right.
-PROFILES: dict[str, tuple[list[str], list[str]]] = {
-    "ddp2_resnet50_amp": (["launch_bound", "late_ranks", "host_stalls"], ["batch_size"]),
-    "jax_cnn_bf16": (["host_stalls"], []),
-    "nvtx_domains": (["half_precision", "pageable_copies", "layout_conversions"], ["steps"]),
-    "pytorch_bert_bf16": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
-    "pytorch_resnet50_amp": (
-        [
-            *("layout_conversions", "launch_bound", "host_stalls", "synchronizing_calls"),
-        ],
-        ["batch_size"],
-    ),
-    "pytorch_resnet50_fp32": (
-        ["half_precision", "tf32_off", "unfused_optimizer", "synchronizing_calls"],
-        ["cudnn_benchmark"],
-    ),
-    "simple_no_nvtx": (["half_precision", "tf32_off", "launch_bound", "host_stalls"], []),
-}
-LARGE = {"pytorch_gpt2_large": (["launch_bound", "unfused_optimizer"], ["batch_size"])}
-NAMES = [*PROFILES, *LARGE]
+#: Capture -> advice in order, open questions.
+CAPTURES = {name: (found, asked) for name, found, asked in table("advice_of_captures")}
+PROFILES = {name: (found, asked) for name, found, asked in table("advice_of_profiles")}
 
 #: Advice -> a capture where it is given, and one, of the same training done better, where not.
 PAIRS = {
@@ -166,12 +108,10 @@ def test_each_capture_gets_its_advice_and_no_other(capture: Connect, name: str) 
     assert unproved(connection) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROFILES)
 def test_each_profile_gets_its_advice_and_no_other(imported: ProfileFactory, name: str) -> None:
     with closing(sqlite3.connect(f"file:{imported(name)}?mode=ro", uri=True)) as connection:
-        assert (advice(connection, "found"), advice(connection, "unknown")) == (PROFILES | LARGE)[
-            name
-        ]
+        assert (advice(connection, "found"), advice(connection, "unknown")) == PROFILES[name]
         assert unproved(connection) == []
 
 

@@ -63,9 +63,9 @@ def test_means_beside_a_change_point():
 def test_a_series_without_a_change_rarely_has_a_change_point():
     random = np.random.default_rng(0)
     found = [
-        bool(change_points_by_permutation(random.normal(100, 2, 14).tolist())) for _ in range(200)
+        bool(change_points_by_permutation(random.normal(100, 2, 14).tolist())) for _ in range(80)
     ]
-    assert sum(found) <= 5
+    assert sum(found) <= 2
 
 
 @pytest.mark.parametrize("series", [[], [1.0], [1.0, 1.0], [0.0] * 9])

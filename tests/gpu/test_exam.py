@@ -12,7 +12,7 @@ from tests.gpu.exam.__main__ import advised, program, replayed, table_lines
 from tests.gpu.exam.plan import PLAN
 
 REPOSITORY = Path(__file__).parents[2]
-FAST = (("atoms", "--device-loss"), ("small", "--average-at-once"))
+FAST = (("small", "--average-at-once"),)
 ALL = [
     (base, change)
     for base, plan in PLAN.items()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from aggregator.sources import open_profile
 from aggregator.system.progress import NullProgress
-from benchmarks.measured import Measured, growth, table
 from benchmarks.tile import tile, tile_trace
 
 _TEXT = "aten::mm, seq = 7, op_id = 41, sizes = [[2, 3]], input_op_ids = [(40,0)]"
@@ -74,18 +73,3 @@ def test_a_tiled_trace_has_each_event_once_per_copy(tmp_path: Path) -> None:
     assert profile.kernels.start_ns.tolist() == [625, 1_005_625, 2_010_625]
     assert profile.kernels.correlation_id.tolist() == profile.api_calls.correlation_id.tolist()
     assert len(set(profile.kernels.correlation_id.tolist())) == 3
-
-
-def test_growth_compares_runs_of_the_same_round() -> None:
-    # The machine is twice as slow in the last two rounds.
-    single = {"import": [Measured(seconds, 1.0, 100.0) for seconds in (1.0, 2.0, 2.0)]}
-    many = {
-        "floor": [Measured(1.0, 1.0, 50.0)] * 3,
-        "import": [Measured(seconds, 1.0, 100.0) for seconds in (10.5, 21.0, 22.0)],
-    }
-    linear = growth(single, many, 10)
-    assert linear == {"import": 1.05}
-    lines = table("x10", (200, 100), many, linear).splitlines()
-    assert lines[-2].endswith("| 50 |  |")
-    assert lines[-1] == "| import | 21.00 | 21.00 | 1.00 | 1.00 | 100 | 1.05 |"
-    assert "x linear" not in table("x1", (200, 100), many, {})

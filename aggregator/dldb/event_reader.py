@@ -12,7 +12,7 @@ import numpy as np
 from aggregator.dldb.column_blobs import first_row, read_columns
 from aggregator.dldb.writer import Table, has_table
 from aggregator.events.store import COLUMNS, EventStore
-from aggregator.profile.arrays import Int64, narrow
+from aggregator.profile.arrays import Integers, concatenate_and_clear, narrow
 
 
 class StoredTables:
@@ -21,13 +21,13 @@ class StoredTables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
+    def integers(self, table: str, names: Sequence[str]) -> list[Integers]:
         """Read columns of a long table in order of row id."""
-        return read_columns(self._connection, table, names)
+        return [narrow(column) for column in read_columns(self._connection, table, names)]
 
-    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Int64]:
+    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Integers]:
         """Read columns of the first rows of a long table."""
-        return read_columns(self._connection, table, names, (1, count + 1))
+        return list(read_columns(self._connection, table, names, (1, count + 1)))
 
     def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Read rows of a short table in order of their first value, the key of the table."""
@@ -66,13 +66,11 @@ class KeptTables:
                 parts.append(narrow(column) if isinstance(column, np.ndarray) else column)
             yield table
 
-    def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
+    def integers(self, table: str, names: Sequence[str]) -> list[Integers]:
         """Join columns of a long table in order of row id."""
-        columns = (self._kept[table].pop(name) for name in names)
-        none = [np.empty(0, dtype=np.int64)]
-        return [np.concatenate(parts or none, dtype=np.int64) for parts in columns]
+        return [concatenate_and_clear(self._kept[table].pop(name)) for name in names]
 
-    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Int64]:
+    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Integers]:
         """Join columns of the first rows of a long table."""
         return [column[:count] for column in self.integers(table, names)]
 

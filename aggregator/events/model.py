@@ -1,7 +1,8 @@
 """Events as columns, one row each; times are ns on the clock of the profile.
 
-Rows of other tables are counted from 0, ``NO_ROW`` stands for none. An analysis that needs more of
-an event derives a class with further columns.
+Rows of other tables are counted from 0, ``NO_ROW`` stands for none. These and other codes have 32
+bits where that is enough, half the memory: a product of them needs a wider type. An analysis that
+needs more of an event derives a class with further columns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.profile.arrays import NO_ROW, Bool, Int32, Int64, empty_i32
+from aggregator.profile.arrays import NO_ROW, Bool, Int32, Int64, Integers, empty_i32
 
 UNKNOWN: Final = -1
 """Stands for a number that was not recorded, or that this kind of event does not have."""
@@ -49,20 +50,20 @@ class Columns:
 class Work(Columns):
     """Work of GPUs: kernels in order of launch, then copies and sets, then whole graphs."""
 
-    kind: Int64  # ``WorkKind``.
+    kind: Integers  # ``WorkKind``.
     start_ns: Int64
     end_ns: Int64
-    device: Int64  # Row of devices.
-    stream: Int64  # CUDA stream as recorded, or ``UNKNOWN``.
-    process: Int64  # Row of processes.
+    device: Integers  # Row of devices.
+    stream: Integers  # CUDA stream as recorded, or ``UNKNOWN``.
+    process: Integers  # Row of processes.
     api_start_ns: Int64  # Start of the launching call; of the work where none was recorded.
     api_end_ns: Int64  # Its end; equals the start where no call was recorded.
-    op: Int64  # Row of ``Ops``.
-    name: Int64  # Row of ``Names``; ``NO_ROW`` for other work than kernels.
-    copy_kind: Int64  # CUDA's kind of the copy; ``UNKNOWN`` for other work.
-    host_kind: Int64  # Memory on the side of the host: 0 pageable, 1 pinned, or ``UNKNOWN``.
-    num_bytes: Int64  # Bytes copied or set, or ``UNKNOWN``.
-    row_id: Int64  # Id in its table, from 1.
+    op: Integers  # Row of ``Ops``.
+    name: Integers  # Row of ``Names``; ``NO_ROW`` for other work than kernels.
+    copy_kind: Integers  # CUDA's kind of the copy; ``UNKNOWN`` for other work.
+    host_kind: Integers  # Memory on the side of the host: 0 pageable, 1 pinned, or ``UNKNOWN``.
+    num_bytes: Integers  # Bytes copied or set, or ``UNKNOWN``.
+    row_id: Integers  # Id in its table, from 1.
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class Calls(Columns):
 
     start_ns: Int64
     end_ns: Int64
-    thread: Int64  # Row of threads.
-    process: Int64  # Row of processes.
-    name: Int64  # Row of the names of calls.
-    op: Int64  # Row of ``Ops``.
-    row_id: Int64
+    thread: Integers  # Row of threads.
+    process: Integers  # Row of processes.
+    name: Integers  # Row of the names of calls.
+    op: Integers  # Row of ``Ops``.
+    row_id: Integers
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ class OpCalls(Columns):
 
     start_ns: Int64
     end_ns: Int64
-    thread: Int64  # Row of threads.
-    op: Int64  # Row of ``Ops``.
-    row_id: Int64
+    thread: Integers  # Row of threads.
+    op: Integers  # Row of ``Ops``.
+    row_id: Integers
 
 
 @dataclass(frozen=True)

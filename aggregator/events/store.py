@@ -26,7 +26,7 @@ from aggregator.events.model import (
     stacked,
 )
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
-from aggregator.profile.arrays import NO_ROW, Int64, distinct
+from aggregator.profile.arrays import NO_ROW, Int32, Int64, Integers, distinct, narrow
 from aggregator.profile.limits import OF_WARNING, LimitCode
 from aggregator.profile.profile import LOST_RECORDS, MOVED_CLOCK
 from aggregator.system.untrusted_json import read_json
@@ -59,8 +59,8 @@ _IN_ORDER_OF_START: Final = {"op_instances": "start", "api_calls": "start", "dev
 class Tables(Protocol):
     """Where a store reads."""
 
-    def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
-        """Read columns of a long table in order of row id."""
+    def integers(self, table: str, names: Sequence[str]) -> list[Integers]:
+        """Read columns of a long table in order of row id, of 32 bits where that is enough."""
 
     def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Read rows of a short table in order of their first value, the key of the table."""
@@ -68,7 +68,7 @@ class Tables(Protocol):
     def of_aggregation(self, table: str, aggr: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Read the rows of an aggregation in order of their first value."""
 
-    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Int64]:
+    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Integers]:
         """Read columns of the first rows of a long table."""
 
     def has(self, table: str, column: str = "") -> bool:
@@ -85,7 +85,7 @@ class EventStore:
     def __init__(self, tables: Tables, *, keeps_columns: bool = True) -> None:
         """Begin without columns; those of an import are joined for each reader and not kept."""
         self._tables, self._keeps_columns = tables, keeps_columns
-        self._columns: dict[tuple[str, str], Int64] = {}
+        self._columns: dict[tuple[str, str], Integers] = {}
 
     def on(self, tables: Tables) -> EventStore:
         """Return the same events, whose further columns are read from other tables."""
@@ -95,6 +95,10 @@ class EventStore:
 
     def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
         """Return columns of a long table in order of row id; each is read once."""
+        return [column.astype(np.int64, copy=False) for column in self._narrow(table, names)]
+
+    def _narrow(self, table: str, names: Sequence[str]) -> list[Integers]:
+        """Return the same, of 32 bits where that is enough."""
         if not self._keeps_columns:
             return self._tables.integers(table, names)
         missing = [name for name in names if (table, name) not in self._columns]
@@ -119,7 +123,8 @@ class EventStore:
 
     def first_rows(self, table: str, names: Sequence[str], time_ns: int) -> list[Int64]:
         """Return columns of the rows before a time: some are slow to read whole."""
-        return self._tables.first_rows(table, names, self.first_row(table, time_ns))
+        found = self._tables.first_rows(table, names, self.first_row(table, time_ns))
+        return [column.astype(np.int64, copy=False) for column in found]
 
     def first_row(self, table: str, time_ns: int) -> int:
         """Return the first row of a table that is launched, or starts, at a time or later."""
@@ -162,10 +167,10 @@ class EventStore:
         return tuple(str(row[1]) for row in self.values("api_names", "id", "name"))
 
     @cached_property
-    def call_name_of_id(self) -> Int64:
+    def call_name_of_id(self) -> Int32:
         """The row of a call's name by its id, which has gaps."""
         ids = [int(row[0]) for row in self.values("api_names", "id")]
-        result = np.full(max(ids, default=0) + 1, NO_ROW, dtype=np.int64)
+        result = np.full(max(ids, default=0) + 1, NO_ROW, dtype=np.int32)
         result[ids] = np.arange(len(ids))
         return result
 
@@ -241,9 +246,10 @@ class EventStore:
     def calls(self, time_ns: tuple[int, int] | None = None) -> Calls:
         """Return CUDA calls: all, or those that start from one time up to another."""
         rows = self._rows("api_calls", time_ns)
-        columns = self.integers("api_calls", COLUMNS["api_calls"])
+        columns = self._narrow("api_calls", COLUMNS["api_calls"])
         name, op, start, duration, thread = (column[rows] for column in columns)
-        process = self.process_of_thread[thread - 1]
+        start = start.astype(np.int64, copy=False)
+        process = narrow(self.process_of_thread)[thread - 1]
         return Calls(
             *(start, start + duration, thread - 1, process),
             *(self.call_name_of_id[name], op - 1, _row_ids(rows, len(start))),
@@ -252,8 +258,9 @@ class EventStore:
     def op_calls(self, time_ns: tuple[int, int] | None = None) -> OpCalls:
         """Return executions of ops: all, or those that start from one time up to another."""
         rows = self._rows("op_instances", time_ns)
-        columns = self.integers("op_instances", COLUMNS["op_instances"])
+        columns = self._narrow("op_instances", COLUMNS["op_instances"])
         op, start, end, thread = (column[rows] for column in columns)
+        start, end = (time.astype(np.int64, copy=False) for time in (start, end))
         return OpCalls(start, end, thread - 1, op - 1, _row_ids(rows, len(start)))
 
     def op_times(self) -> OpTimes:
@@ -285,12 +292,12 @@ class EventStore:
         return slice(low, high)
 
     def _kernels(self, rows: slice) -> Work:
-        *common, pair, name = self.integers("kernels", COLUMNS["kernels"])
-        none = np.full(len(name[rows]), UNKNOWN, dtype=np.int64)
-        op = self.column("op_kernels", "op")[pair[rows] - 1]
+        *common, pair, name = self._narrow("kernels", COLUMNS["kernels"])
+        none = np.full(len(name[rows]), UNKNOWN, dtype=np.int32)
+        op = narrow(self.column("op_kernels", "op"))[pair[rows] - 1]
         return _work(
             [column[rows] for column in common],
-            kind=np.full(len(none), WorkKind.KERNEL, dtype=np.int64),
+            kind=np.full(len(none), WorkKind.KERNEL, dtype=np.int32),
             op=op - 1,
             name=name[rows] - 1,
             copy_kind=none,
@@ -300,13 +307,13 @@ class EventStore:
         )
 
     def _memory(self, rows: slice) -> Work:
-        columns = self.integers("memory_ops", COLUMNS["memory_ops"])
+        columns = self._narrow("memory_ops", COLUMNS["memory_ops"])
         *common, op, is_copy, copy_kind, host_kind, num_bytes = (column[rows] for column in columns)
         return _work(
             common,
-            kind=np.where(is_copy == 1, int(WorkKind.COPY), int(WorkKind.SET)),
+            kind=np.where(is_copy == 1, np.int32(WorkKind.COPY), np.int32(WorkKind.SET)),
             op=op - 1,
-            name=np.full(len(op), NO_ROW, dtype=np.int64),
+            name=np.full(len(op), NO_ROW, dtype=np.int32),
             copy_kind=copy_kind,
             host_kind=host_kind,
             num_bytes=num_bytes,
@@ -314,12 +321,12 @@ class EventStore:
         )
 
     def _graphs(self, rows: slice) -> Work:
-        columns = self.integers("graph_launches", COLUMNS["graph_launches"])
+        columns = self._narrow("graph_launches", COLUMNS["graph_launches"])
         *common, op = (column[rows] for column in columns)
-        none = np.full(len(op), UNKNOWN, dtype=np.int64)
+        none = np.full(len(op), UNKNOWN, dtype=np.int32)
         return _work(
             common,
-            kind=np.full(len(op), WorkKind.GRAPH, dtype=np.int64),
+            kind=np.full(len(op), WorkKind.GRAPH, dtype=np.int32),
             op=op - 1,
             name=none,
             copy_kind=none,
@@ -329,8 +336,10 @@ class EventStore:
         )
 
 
-def _work(common: Sequence[Int64], **columns: Int64) -> Work:
+def _work(common: Sequence[Integers], **columns: Integers) -> Work:
     device, stream, process, api_start, api_duration, start, duration = common
+    # A short capture may begin at 0: then its times have 32 bits, too.
+    api_start, start = (time.astype(np.int64, copy=False) for time in (api_start, start))
     return Work(
         start_ns=start,
         end_ns=start + duration,
@@ -343,5 +352,5 @@ def _work(common: Sequence[Int64], **columns: Int64) -> Work:
     )
 
 
-def _row_ids(rows: slice, count: int) -> Int64:
-    return np.arange(rows.start + 1, rows.start + 1 + count, dtype=np.int64)
+def _row_ids(rows: slice, count: int) -> Int32:
+    return np.arange(rows.start + 1, rows.start + 1 + count, dtype=np.int32)

@@ -256,7 +256,7 @@ class Host:
         return stacked(found)
 
     def _cut(self, pieces: Fragments, lane: Int64, timeline: Timeline) -> tuple[Fragments, Int64]:
-        shift = lane * self._span - self.low_ns
+        shift = lane.astype(np.int64) * self._span - self.low_ns
         cut = cut_at(pieces.start_ns + shift, pieces.end_ns + shift, timeline.edges_ns)
         back = shift[cut.piece]
         part = Fragments(pieces.piece[cut.piece], cut.place, cut.start_ns - back, cut.end_ns - back)
@@ -297,7 +297,8 @@ class Host:
     def _line(self, spans: HostEvents | Groups, lane: Int64) -> Timeline:
         start = np.clip(spans.start_ns, self.low_ns, self.high_ns) - self.low_ns
         end = np.clip(spans.end_ns, self.low_ns, self.high_ns) - self.low_ns
-        return last_started(start + lane * self._span, end + lane * self._span)
+        shift = lane.astype(np.int64) * self._span
+        return last_started(start + shift, end + shift)
 
 
 def _explained(part: Fragments, holder: Int64, events: HostEvents) -> Activity:

@@ -290,7 +290,7 @@ class ReplayedProfile:
         chosen = np.flatnonzero(rows)
         begin = self.graph.work_start_ns[self.steps.first]
         step = np.searchsorted(begin, self.graph.work_start_ns[chosen], side="right") - 1
-        key = op[chosen] * len(begin) + np.maximum(step, 0)
+        key = op[chosen].astype(np.int64) * len(begin) + np.maximum(step, 0)
         order = np.argsort(key, kind="stable")
         keys, first = np.unique(key[order], return_index=True)
         least = np.minimum.reduceat(slack[chosen[order]], first)

@@ -35,7 +35,7 @@ def _ordered(spans: OpCalls) -> _Ordered:
     thread, start, stop = spans.thread[order], spans.start_ns[order], spans.end_ns[order]
     is_first = np.diff(thread, prepend=-1) != 0
     # One clock for all threads, so that an end is never compared with another thread's.
-    shift = thread * (int(stop.max(initial=0)) + 1)
+    shift = thread.astype(np.int64) * (int(stop.max(initial=0)) + 1)
     ended = np.maximum.accumulate(stop + shift) - shift
     before = np.maximum(start - np.r_[0, ended[:-1]], 0)
     return _Ordered(spans.op[order], start, thread, is_first, ended, np.where(is_first, 0, before))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from aggregator.events.model import Calls
-from aggregator.profile.arrays import Bool, Int64, row_codes
+from aggregator.profile.arrays import Bool, Int64, ordered, row_codes, run_heads
 from aggregator.replay.inputs import LinkedWork
 
 
@@ -33,13 +34,14 @@ def cpu_chains(calls: Calls) -> CpuChains:
     if not len(calls):
         none = np.empty(0, dtype=np.int64)
         return CpuChains(none, none, np.zeros(1, dtype=np.int64), none)
-    order = np.argsort(calls.thread, kind="stable")
-    thread = calls.thread[order]
-    span = int(calls.end_ns.max()) + 1 - min(int(calls.start_ns.min()), 0)
-    start = calls.start_ns[order] + thread * span
-    end = np.maximum.accumulate(calls.end_ns[order] + thread * span)
+    order = ordered(calls.thread)
+    heads = run_heads(calls.thread[order])
+    end = np.empty(len(order), dtype=np.int64)
     is_inner = np.zeros(len(order), dtype=bool)
-    is_inner[1:] = (start[1:] < end[:-1]) & (thread[1:] == thread[:-1])
+    for low, high in pairwise([*heads.tolist(), len(order)]):
+        rows = order[low:high]
+        np.maximum.accumulate(calls.end_ns[rows], out=end[low:high])
+        is_inner[low + 1 : high] = calls.start_ns[rows[1:]] < end[low : high - 1]
     outer = np.cumsum(~is_inner) - 1
     position = np.empty(len(order), dtype=np.int64)
     position[order] = 2 * outer
@@ -49,9 +51,8 @@ def cpu_chains(calls: Calls) -> CpuChains:
     last = np.append(kept[1:], len(order)) - 1
     time = np.empty(2 * len(rows), dtype=np.int64)
     time[0::2] = calls.start_ns[rows]
-    time[1::2] = end[last] - thread[kept] * span
-    heads = np.flatnonzero(np.diff(thread[kept], prepend=-1))
-    first = np.append(2 * heads, 2 * len(rows)).astype(np.int64)
+    time[1::2] = end[last]
+    first = np.append(2 * outer[heads], 2 * len(rows)).astype(np.int64)
     return CpuChains(rows, time, first, position)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping
 from dataclasses import astuple, replace
-from math import inf
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Annotated, BinaryIO, Final
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, Struct, UnsetType
 
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.matching import Op
@@ -27,7 +27,6 @@ from aggregator.metrics.owners import Ownership
 from aggregator.metrics.ownership import CLASSES
 from aggregator.metrics.ownership_host import REASONS
 from aggregator.profile.arrays import Int64
-from aggregator.system.untrusted_json import read_json
 from aggregator.texts import say
 
 SUFFIX: Final = ".summary.json.gz"
@@ -36,6 +35,40 @@ _VERSION: Final = 1
 _HEAD: Final = f'{{"format": "{_FORMAT}"'.encode()
 _MOST_BYTES: Final = 1 << 28
 """Of the document; a summary of 400 iterations with 3,000 owners has six megabytes."""
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+_Time = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class _Versioned(Struct):
+    version: int
+
+
+class _Document(Struct, kw_only=True):
+    """What a file holds, in this order."""
+
+    format: str = _FORMAT
+    version: int = _VERSION
+    started_ns: _Whole | None
+    launched_ns: _Whole | None
+    mode: str
+    aggregation: _Whole
+    iter_start: _Whole
+    iter_stop: _Whole
+    iterations: list[int] | UnsetType = UNSET  # Where they are not consecutive.
+    key_node: str
+    has_steps: bool = False  # Summaries of the version before are of iterations.
+    unprofiled_ns: _Whole | None = None
+    is_given: bool = False
+    gpus: _Whole
+    facts: dict[str, str]
+    domains: list[str]
+    groups: list[str]
+    ops: list[tuple[str, str, str, str, str]]
+    kernels: dict[int, list[str]]
+    owners: list[tuple[str, str, int, int]]
+    ranks: list[tuple[int, _Time, _Time, _Time | None]] | UnsetType = UNSET
+    lengths_ns: list[int]
+    owned_ns: list[list[int]]
 
 
 def is_summary(path: Path) -> bool:
@@ -52,42 +85,42 @@ def is_summary(path: Path) -> bool:
 
 def write_summary(data: CaptureData, stream: BinaryIO) -> None:
     """Write the summary of a capture; the same capture always gives the same bytes."""
-    document = json.dumps(_document(data), separators=(",", ": ")).encode()
+    plain = msgspec.to_builtins(_document(data), str_keys=True)
+    document = json.dumps(plain, separators=(",", ": ")).encode()
     with gzip.GzipFile(fileobj=stream, mode="wb", mtime=0, filename="") as packed:
         packed.write(document)
 
 
-def _document(data: CaptureData) -> dict[str, Any]:
+def _document(data: CaptureData) -> _Document:
     owned, capture = data.ownership, data.capture
     owners = zip(owned.kind.tolist(), owned.reason.tolist(), owned.op, owned.group, strict=True)
-    return {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "started_ns": data.started_ns,
-        "launched_ns": data.launched_ns,
-        "mode": data.mode,
-        "aggregation": capture.aggregation,
-        "iter_start": capture.first,
-        "iter_stop": capture.last,
-        **_numbers_of(owned),
-        "key_node": capture.key_node,
-        "has_steps": capture.has_steps,
-        "unprofiled_ns": capture.unprofiled_ns,
-        "is_given": capture.is_given,
-        "gpus": capture.devices,
-        "facts": data.facts,
-        "domains": data.domains,
-        "groups": data.groups,
-        "ops": [astuple(op) for op in data.ops],
-        "kernels": {str(op): sorted(names) for op, names in sorted(data.kernels.items())},
-        "owners": [
+    numbers = owned.numbers.tolist()
+    return _Document(
+        started_ns=data.started_ns,
+        launched_ns=data.launched_ns,
+        mode=data.mode,
+        aggregation=capture.aggregation,
+        iter_start=capture.first,
+        iter_stop=capture.last,
+        iterations=UNSET if numbers[-1] - numbers[0] + 1 == len(numbers) else numbers,
+        key_node=capture.key_node,
+        has_steps=capture.has_steps,
+        unprofiled_ns=capture.unprofiled_ns,
+        is_given=capture.is_given,
+        gpus=capture.devices,
+        facts=data.facts,
+        domains=list(data.domains),
+        groups=list(data.groups),
+        ops=[astuple(op) for op in data.ops],
+        kernels={op: sorted(names) for op, names in sorted(data.kernels.items())},
+        owners=[
             (CLASSES[kind], owned.reasons[reason], int(op), int(group))
             for kind, reason, op, group in owners
         ],
-        **({"ranks": [astuple(times) for times in data.ranks]} if data.ranks else {}),
-        "lengths_ns": capture.lengths_ns.tolist(),
-        "owned_ns": owned.owned_ns.tolist(),
-    }
+        ranks=[astuple(times) for times in data.ranks] or UNSET,
+        lengths_ns=capture.lengths_ns.tolist(),
+        owned_ns=owned.owned_ns.tolist(),
+    )
 
 
 def read_summary(
@@ -106,19 +139,22 @@ def read_summary(
         AggregationNotFoundError: It is a summary of another aggregation.
         IterationRangeError: It lacks some of the iterations.
     """
-    document = _read(path)
-    if document.get("version") != _VERSION:
-        raise CorruptProfileError(
-            say("The summary '{path}' has an unknown version.", path=path),
-            hint=say("Read it with the version of dlprof that wrote it, or write it again."),
-        )
+    text = _read(path)
     try:
-        data = _capture(document, name)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
+        if msgspec.json.decode(text, type=_Versioned).version != _VERSION:
+            raise CorruptProfileError(
+                say("The summary '{path}' has an unknown version.", path=path),
+                hint=say("Read it with the version of dlprof that wrote it, or write it again."),
+            )
+        data = _capture(msgspec.json.decode(text, type=_Document), name)
+    except (msgspec.MsgspecError, *_DAMAGE) as error:
         raise _damaged(path) from error
     if aggr not in (None, data.capture.aggregation):
         raise aggregation_not_found(aggr, [data.capture.aggregation])
     return data if iterations is None else _part(data, *iterations)
+
+
+_DAMAGE: Final = (ValueError, IndexError, OverflowError, MemoryError, RecursionError)
 
 
 def _damaged(path: Path) -> CorruptProfileError:
@@ -128,127 +164,85 @@ def _damaged(path: Path) -> CorruptProfileError:
     )
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read(path: Path) -> bytes:
     try:
         with gzip.open(path) as stream:
             text = stream.read(_MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(path) from error
-    found = read_json(text.decode("utf-8", "replace")) if len(text) <= _MOST_BYTES else None
-    if not isinstance(found, dict):
+    if len(text) > _MOST_BYTES:
         raise _damaged(path)
-    return found
+    return text
 
 
-def _capture(document: Mapping[str, Any], name: str) -> CaptureData:
-    ops = tuple(Op(*map(_text, op)) for op in document["ops"])
-    groups = tuple(map(_text, document["groups"]))
-    ownership = _ownership(document, len(ops), len(groups))
-    started, launched = (_count(document[name]) for name in ("started_ns", "launched_ns"))
-    kernels = {int(op): frozenset(map(_text, names)) for op, names in document["kernels"].items()}
-    if not all(0 <= op < len(ops) for op in kernels):
+def _capture(document: _Document, name: str) -> CaptureData:
+    ownership = _ownership(document)
+    if not all(0 <= op < len(document.ops) for op in document.kernels):
         raise IndexError
     return CaptureData(
         capture=Capture(
             name=name,
-            aggregation=int(document["aggregation"]),
+            aggregation=document.aggregation,
             first=int(ownership.numbers[0]),
             last=int(ownership.numbers[-1]),
-            key_node=_text(document["key_node"]),
+            key_node=document.key_node,
             devices=ownership.devices,
             lengths_ns=ownership.lengths_ns,
-            # Summaries of the version before are of iterations.
-            has_steps=bool(document.get("has_steps", False)),
-            unprofiled_ns=_count(document.get("unprofiled_ns")),
-            is_given=bool(document.get("is_given", False)),
+            has_steps=document.has_steps,
+            unprofiled_ns=document.unprofiled_ns,
+            is_given=document.is_given,
             numbers=ownership.numbers,
         ),
-        mode=_text(document["mode"]),
+        mode=document.mode,
         ownership=ownership,
-        ops=ops,
-        groups=groups,
-        kernels=kernels,
-        facts={key: _text(value) for key, value in document["facts"].items()},
-        domains=tuple(map(_text, document["domains"])),
-        started_ns=started,
-        launched_ns=launched,
-        ranks=tuple(map(_rank_times, document.get("ranks", ()))),
+        ops=tuple(Op(*op) for op in document.ops),
+        groups=tuple(document.groups),
+        kernels={op: frozenset(names) for op, names in document.kernels.items()},
+        facts=document.facts,
+        domains=tuple(document.domains),
+        started_ns=document.started_ns,
+        launched_ns=document.launched_ns,
+        ranks=tuple(RankTimes(*times) for times in document.ranks or ()),
     )
 
 
-def _rank_times(values: Any) -> RankTimes:
-    rank, *times = values
-    known = [None if value is None else float(value) for value in times]
-    if type(rank) is not int or not all(value is None or 0 <= value < inf for value in known):
-        raise ValueError
-    return RankTimes(rank, *known)  # type: ignore[arg-type]
-
-
-def _numbers_of(owned: Ownership) -> dict[str, list[int]]:
-    """The numbers of iterations that are not consecutive."""
-    numbers = owned.numbers
-    is_dense = numbers[-1] - numbers[0] + 1 == len(numbers)
-    return {} if is_dense else {"iterations": numbers.tolist()}
-
-
-def _numbers(document: Mapping[str, Any]) -> Int64:
-    first, last = int(document["iter_start"]), int(document["iter_stop"])
-    if "iterations" not in document:
+def _numbers(document: _Document) -> Int64:
+    first, last = document.iter_start, document.iter_stop
+    if document.iterations is UNSET:
         return np.arange(first, last + 1)
-    numbers = _whole(document["iterations"])
+    numbers = np.array(document.iterations, dtype=np.int64)
     if (numbers[0], numbers[-1]) != (first, last) or (np.diff(numbers) <= 0).any():
         raise ValueError
     return numbers
 
 
-def _ownership(document: Mapping[str, Any], ops: int, groups: int) -> Ownership:
+def _ownership(document: _Document) -> Ownership:
     """The times, which must be a partition of the iterations."""
-    lengths_ns, owned_ns = _whole(document["lengths_ns"]), _whole(document["owned_ns"])
-    kinds, texts, op, group = zip(*document["owners"], strict=True)
-    reasons = tuple(dict.fromkeys((*REASONS, *map(_text, texts))))
+    kinds, texts, op, group = zip(*document.owners, strict=True)
+    reasons = tuple(dict.fromkeys((*REASONS, *texts)))
     code = {text: number for number, text in enumerate(reasons)}
     found = Ownership(
         numbers=_numbers(document),
-        devices=int(document["gpus"]),
-        lengths_ns=lengths_ns,
+        devices=document.gpus,
+        lengths_ns=np.array(document.lengths_ns, dtype=np.int64),
         kind=np.array([CLASSES.index(kind) for kind in kinds], dtype=np.int64),
         reason=np.array([code[text] for text in texts], dtype=np.int64),
-        op=_whole(list(op)),
-        group=_whole(list(group)),
+        op=np.array(op, dtype=np.int64),
+        group=np.array(group, dtype=np.int64),
         reasons=reasons,
-        owned_ns=owned_ns,
+        owned_ns=np.array(document.owned_ns, dtype=np.int64),
     )
     is_whole = (
         found.devices > 0
-        and owned_ns.shape == (len(found.numbers), len(kinds))
-        and bool((owned_ns >= 0).all() and (lengths_ns > 0).all())
-        and np.array_equal(owned_ns.sum(axis=1), found.devices * lengths_ns)
-        and -1 <= int(found.op.min()) <= int(found.op.max()) < ops
-        and -1 <= int(found.group.min()) <= int(found.group.max()) < groups
+        and found.owned_ns.shape == (len(found.numbers), len(kinds))
+        and bool((found.owned_ns >= 0).all() and (found.lengths_ns > 0).all())
+        and np.array_equal(found.owned_ns.sum(axis=1), found.devices * found.lengths_ns)
+        and -1 <= int(found.op.min()) <= int(found.op.max()) < len(document.ops)
+        and -1 <= int(found.group.min()) <= int(found.group.max()) < len(document.groups)
     )
     if not is_whole:
         raise ValueError
     return found
-
-
-def _whole(values: Any) -> Int64:
-    """Whole numbers; other values are not rounded but refused."""
-    found = np.array(values)
-    if found.dtype != np.int64:
-        raise TypeError(found.dtype)
-    return found
-
-
-def _count(value: Any) -> int | None:
-    if value is not None and not isinstance(value, int):
-        raise TypeError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
 
 
 def _part(data: CaptureData, first: int, last: int) -> CaptureData:

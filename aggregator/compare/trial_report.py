@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
+import msgspec
+
 from aggregator.answers.trials import (
     Prediction,
     RememberedTrial,
@@ -222,7 +224,7 @@ def to_document(report: TrialReport) -> dict[str, Any]:
                 "command": report.commands[found.variant],
                 "sentence": sentence(found),
                 **asdict(found),
-                "prediction": _plain_prediction(report.prediction(found.variant)),
+                "prediction": msgspec.to_builtins(report.prediction(found.variant)),
             }
             for found in report.estimates
         ],
@@ -238,32 +240,20 @@ def to_document(report: TrialReport) -> dict[str, Any]:
     }
 
 
-def _plain_prediction(predicted: Prediction | None) -> dict[str, Any] | None:
-    if predicted is None:
-        return None
-    return {name: getattr(predicted, name) for name in predicted.__struct_fields__}
-
-
 def to_memory(report: TrialReport, database: str) -> list[RememberedTrial]:
     """Return what is remembered of a trial: variants of which a run was measured."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return [
-        RememberedTrial(
-            at=now,
-            database=database,
-            base=report.commands[0],
-            variant=report.commands[found.variant],
-            prediction=report.prediction(found.variant),
-            verdict=str(found.verdict),
-            unit=str(found.unit),
-            base_ns=found.base_ns,
-            new_ns=found.new_ns,
-            change_pct=found.change_pct,
-            interval_pct=list(found.interval_pct) if found.interval_pct else None,
-            runs=list(found.runs),
-            noise_pct=found.noise_pct,
-            losses=str(found.losses),
-            reason=found.reason,
+        msgspec.convert(
+            {
+                **asdict(found),
+                "at": now,
+                "database": database,
+                "base": report.commands[0],
+                "variant": report.commands[found.variant],
+                "prediction": report.prediction(found.variant),
+            },
+            RememberedTrial,
         )
         for found in report.estimates
         if all(found.runs)

@@ -6,12 +6,12 @@ each step by class, its costliest ops and kernels, and each collective with the 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -29,14 +29,14 @@ from aggregator.profile.arrays import Bool, Int64
 from aggregator.ranks.summary_schema import (
     CALL,
     CLASS_COLUMNS,
-    FORMAT,
     KERNEL,
     KEY,
     MOST_KERNELS,
     MOST_OPS,
     OP,
     SCHEMA,
-    VERSION,
+    SummaryHead,
+    SummaryRank,
     write_table,
 )
 from aggregator.replay.rank_report import read_kernel_iterations, read_syncs
@@ -158,26 +158,18 @@ class _Summary:
             replace(rank, number=number) for rank, number in zip(self._ranks, numbers, strict=True)
         ]
         parts = [self._rank_table(rank) for rank in self._ranks]
-        document = {
-            "format": FORMAT,
-            "version": VERSION,
-            "meta": {name: self._meta.get(name, "") for name in _META},
-            "ranks": [
-                {
-                    "rank": rank.number,
-                    "host": rank.host,
-                    "is_aligned": rank.is_aligned,
-                    "residual_ns": rank.residual_ns,
-                }
+        head = SummaryHead(
+            meta={name: self._meta.get(name, "") for name in _META},
+            ranks=[
+                SummaryRank(rank.number, rank.host, rank.is_aligned, rank.residual_ns)
                 for rank in self._ranks
             ],
-            "recorded_ranks": recorded,
-            "gpus": self._gpus,
-            "kernels": [len(self._start), int(self._start.min(initial=NO_FUTURE))],
-            "source": source,
-        }
-        text = json.dumps(document, separators=(",", ":"))
-        return pa.concat_tables(parts).replace_schema_metadata({KEY: text})
+            recorded_ranks=recorded,
+            gpus=self._gpus,
+            kernels=[len(self._start), int(self._start.min(initial=NO_FUTURE))],
+            source=source,
+        )
+        return pa.concat_tables(parts).replace_schema_metadata({KEY: msgspec.json.encode(head)})
 
     def _recorded(self) -> list[int]:
         """Numbers in the job that are certain; empty: the names or the order of files decide."""

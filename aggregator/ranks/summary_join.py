@@ -23,7 +23,8 @@ from aggregator.metrics.ownership import CLASSES
 from aggregator.profile.arrays import Int64
 from aggregator.ranks.align import Capture, align
 from aggregator.ranks.checks import rank_numbers, require_one_job, require_one_time
-from aggregator.ranks.summary_reader import RankSummary, SummaryRank, read_rank_summary
+from aggregator.ranks.summary_reader import RankSummary, read_rank_summary
+from aggregator.ranks.summary_schema import SummaryRank
 from aggregator.replay.rank_calls import Calls, most_regular
 from aggregator.replay.rank_report import (
     AlignedRank,

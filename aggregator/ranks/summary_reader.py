@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -21,12 +22,14 @@ from aggregator.ranks.summary_schema import (
     FORMAT,
     KEY,
     MAGIC,
+    MOST_NS,
     SCHEMA,
     VERSION,
+    SummaryHead,
+    SummaryRank,
     is_intact,
 )
 from aggregator.replay.rank_steps import NO_FUTURE, NO_PAST, TIMES, CallTimes, Work
-from aggregator.system.untrusted_json import read_object
 from aggregator.texts import say
 
 _COLUMNS: Final = (
@@ -36,20 +39,12 @@ _COLUMNS: Final = (
 )
 _MOST_VALUES: Final = 1 << 26
 """Of a column; 64 ranks with 1,000 steps and 1,000 collectives are fewer."""
-_MOST_NS: Final = 1 << 60
 _FUTURE: Final = ("next_start_ns", "next_launch_ns")
 _PAST: Final = ("work_end_ns", "busy_until_ns")
-_DAMAGE: Final = (OSError, pa.ArrowException, ValueError, TypeError, KeyError, AttributeError)
-
-
-@dataclass(frozen=True)
-class SummaryRank:
-    """A rank of a summary."""
-
-    number: int  # Number in its capture.
-    host: str
-    is_aligned: bool  # Whether its clock within the capture is known.
-    residual_ns: int  # Of its clock within the capture. Unit: ns.
+_DAMAGE: Final = (
+    *(OSError, pa.ArrowException, msgspec.MsgspecError),
+    *(ValueError, TypeError, KeyError, AttributeError),
+)
 
 
 @dataclass(frozen=True)
@@ -123,11 +118,12 @@ def read_rank_summary(path: Path, label: str = "") -> RankSummary:
         raise ProfileNotFoundError(say("The rank file '{path}' does not exist.", path=label))
     try:
         table = _read(path, label)
-        document = _document(table)
-        if document.get("format") == FORMAT and document.get("version") != VERSION:
+        text = table.schema.metadata[KEY]
+        found = msgspec.json.decode(text)
+        if found.get("format") == FORMAT and found.get("version") != VERSION:
             raise _other_version(label)
-        return _summary(label, document, table)
-    except (*_DAMAGE, OverflowError, IndexError, MemoryError) as error:
+        return _summary(label, msgspec.json.decode(text, type=SummaryHead), table)
+    except (*_DAMAGE, OverflowError, IndexError, MemoryError, RecursionError) as error:
         raise _damaged(label) from error
 
 
@@ -147,10 +143,6 @@ def _read(path: Path, label: str) -> pa.Table:
     return file.read(list(_COLUMNS))
 
 
-def _document(table: pa.Table) -> dict[str, Any]:
-    return read_object(table.schema.metadata[KEY].decode("utf-8", "replace"))
-
-
 def _damaged(label: str) -> CorruptProfileError:
     return CorruptProfileError(
         say("The summary '{path}' is damaged.", path=label),
@@ -165,22 +157,12 @@ def _other_version(label: str) -> DlprofError:
     )
 
 
-def _summary(label: str, document: Mapping[str, Any], table: pa.Table) -> RankSummary:
-    ranks = tuple(
-        SummaryRank(
-            _whole(document_rank["rank"]),
-            _text(document_rank["host"]),
-            document_rank["is_aligned"] is True,
-            _whole(document_rank["residual_ns"]),
-        )
-        for document_rank in document["ranks"]
-    )
-    meta = {_text(key): _text(value) for key, value in document["meta"].items()}
+def _summary(label: str, head: SummaryHead, table: pa.Table) -> RankSummary:
+    meta, ranks = head.meta, tuple(head.ranks)
     for name in ("session_start_utc_ns", "last_ns"):
-        if meta[name] and not 0 <= int(meta[name]) < 4 * _MOST_NS:
+        if meta[name] and not 0 <= int(meta[name]) < 4 * MOST_NS:
             raise ValueError(name)
-    recorded = tuple(map(_whole, document["recorded_ranks"]))
-    if not meta.get("mode") or not ranks or len(recorded) not in {0, len(ranks)}:
+    if not meta.get("mode") or len(head.recorded_ranks) not in {0, len(ranks)}:
         raise ValueError
     lists = table["collectives"].combine_chunks()
     rows = _rows(table, [rank.number for rank in ranks], [*lists.is_null().to_pylist()])
@@ -189,10 +171,10 @@ def _summary(label: str, document: Mapping[str, Any], table: pa.Table) -> RankSu
         label=label,
         meta=meta,
         ranks=ranks,
-        recorded_ranks=recorded,
-        gpus=frozenset(map(_text, document["gpus"])),
-        source=_text(document["source"]),
-        kernels=tuple(map(_whole, document["kernels"])),
+        recorded_ranks=tuple(head.recorded_ranks),
+        gpus=frozenset(head.gpus),
+        source=head.source,
+        kernels=tuple(head.kernels),
         rows=rows,
         collectives=collectives,
         iteration=rows.step[place],
@@ -245,7 +227,7 @@ def _calls(lists: pa.Array, rows: StepRows) -> tuple[Int64, CollectiveKernels, C
         kind=np.asarray(kinds.indices.to_numpy(zero_copy_only=False)).astype(np.int64),
         start_ns=times.start_ns,
         end_ns=times.end_ns,
-        kinds=tuple(map(_text, kinds.dictionary.to_pylist())),
+        kinds=tuple(kinds.dictionary.to_pylist()),
         call=_integers(part["call"], -1),
     )
     return place, found, times
@@ -269,20 +251,8 @@ def _integers(values: pa.Array, missing: int | None = None) -> Int64:
     if values.null_count and missing is None:
         raise ValueError
     filled = np.asarray(values.fill_null(0)).astype(np.int64)
-    if (np.abs(filled) > _MOST_NS).any():
+    if (np.abs(filled) > MOST_NS).any():
         raise OverflowError
     if missing is None:
         return filled
     return np.where(np.asarray(values.is_null()), missing, filled)
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_NS:
-        raise TypeError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final
 
+import msgspec
 import pyarrow as pa
+from msgspec import Struct
 
 from aggregator.metrics.ownership import CLASSES
 
@@ -23,11 +25,35 @@ KEY: Final = b"dlprof"
 MAGIC: Final = b"PAR1"
 """How a Parquet file begins."""
 _DIGEST: Final = b"sha256:"
+MOST_NS: Final = 1 << 60
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=MOST_NS)]
 MOST_OPS: Final = 20
 MOST_KERNELS: Final = 20
 CLASS_COLUMNS: Final = tuple(
     re.sub(r"\W+", "_", name).replace("_the_", "_") + "_ns" for name in CLASSES
 )
+
+
+class SummaryRank(Struct, frozen=True):
+    """A rank of a summary."""
+
+    number: _Whole = msgspec.field(name="rank")  # Number in its capture.
+    host: str
+    is_aligned: bool  # Whether its clock within the capture is known.
+    residual_ns: _Whole  # Of its clock within the capture. Unit: ns.
+
+
+class SummaryHead(Struct, kw_only=True):
+    """What a file says of itself in its metadata."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    meta: dict[str, str]  # Of ``dldb_meta``.
+    ranks: Annotated[list[SummaryRank], msgspec.Meta(min_length=1)]
+    recorded_ranks: list[_Whole]  # Numbers in the job that are certain; empty: none are.
+    gpus: list[str]  # UUIDs.
+    kernels: list[_Whole]  # Number of kernels and start of the first.
+    source: str  # Where the full database was; empty: not stored.
 
 
 def _field(name: str, kind: pa.DataType, unit: str, text: str) -> pa.Field:

@@ -16,7 +16,6 @@ from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.system.replies import Unknown, doc
 from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.aggregation_data import AggregationData, remembered
-from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.iterations import ITERATIONS
 from aggregator.tables.declared.kernels import KERNELS
 from aggregator.tables.declared.ops import OPS
@@ -119,7 +118,7 @@ class KernelLaunches(Struct, kw_only=True):
     unknown: Unknown = {}
 
 
-@remembered(QueryCache(256))
+@remembered(256)
 def read_op_calls(data: AggregationData) -> OpCalls:
     """Times by iteration, histograms of the times of a call, and the shapes of the inputs.
 
@@ -217,7 +216,7 @@ def kernel_rows(data: AggregationData, name: str) -> tuple[list[dict[str, Any]],
     )
 
 
-@remembered(QueryCache(256))
+@remembered(256)
 def read_kernel_launches(data: AggregationData, *, kernel: str) -> KernelLaunches:
     """Its sums, times by iteration, a histogram of its durations, and the launch sizes.
 

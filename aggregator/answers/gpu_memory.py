@@ -247,16 +247,14 @@ def _iteration(data: AggregationData, time_ns: int | None) -> int | None:
     return int(numbers[place]) if place >= 0 and time_ns < high_ns[place] else None
 
 
-@remembered(QueryCache(16), "aggr_id")
+@remembered(16, "aggr_id")
 def _iterations(data: AggregationData) -> tuple[Int64, Int64, Int64]:
     sql = (
         "SELECT start_time, stop_time, iter_value FROM view_iterations_all"
         " WHERE aggr_id = :aggr_id ORDER BY start_time"
     )
-    low_ns, high_ns, numbers = (
-        np.array(data.database.rows(sql, data.params), dtype=np.int64).reshape(-1, 3).T
-    )
-    return low_ns, high_ns, numbers
+    rows = np.array(data.database.rows(sql, data.params), dtype=np.int64).reshape(-1, 3)
+    return rows[:, 0], rows[:, 1], rows[:, 2]
 
 
 def _recordings(database: ProfileDatabase) -> Sequence[Shown]:

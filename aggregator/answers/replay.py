@@ -20,7 +20,6 @@ from aggregator.replay.rank_report import ErrorPct, Stragglers, rank_prediction
 from aggregator.replay.scale import StepScale, read_scale
 from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData, remembered
-from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.ranks import RANKS
 from aggregator.tables.limits import found_limits
 from aggregator.tables.replay import rank_report, replayed_profile
@@ -317,7 +316,7 @@ def read_stragglers(data: AggregationData) -> Stragglers:
     return rank_report(data).answer()
 
 
-@remembered(QueryCache(64), "aggr_id")
+@remembered(64, "aggr_id")
 def _shares(data: AggregationData, *, corrected: bool) -> list[PathShare]:
     profile, _ = replayed_profile(data, corrected=corrected)
     ops, names = profile.graph.data.ops, _names_of_ops(profile)
@@ -332,7 +331,7 @@ def _shares(data: AggregationData, *, corrected: bool) -> list[PathShare]:
     ]
 
 
-@remembered(QueryCache(64), "aggr_id")
+@remembered(64, "aggr_id")
 def _sensitivities(data: AggregationData, *, corrected: bool) -> list[OpSensitivity]:
     profile, _ = replayed_profile(data, corrected=corrected)
     ops = profile.graph.data.ops
@@ -354,7 +353,7 @@ def _sensitivities(data: AggregationData, *, corrected: bool) -> list[OpSensitiv
     ]
 
 
-@remembered(QueryCache(64), "aggr_id")
+@remembered(64, "aggr_id")
 def _scale(data: AggregationData, *, corrected: bool, of_ranks: bool = False) -> StepScale:
     profile, is_corrected = replayed_profile(data, corrected=corrected and not of_ranks)
     aggr, as_profiled = int(data.params["aggr_id"]), not corrected

@@ -20,7 +20,6 @@ from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData, remembered
-from aggregator.tables.counts import QueryCache
 from aggregator.tables.timeline.counters import Counter, read_counters
 from aggregator.texts import say
 
@@ -84,7 +83,7 @@ class SampledQuantities(Struct, kw_only=True):
     reason: Annotated[str, doc("Why there are none; empty: there are some.")]
 
 
-@remembered(QueryCache(256))
+@remembered(256)
 def read_op_ncu(data: AggregationData) -> NcuCommands:
     """Return commands of Nsight Compute that profile a typical launch of each kernel of an op.
 
@@ -96,7 +95,7 @@ def read_op_ncu(data: AggregationData) -> NcuCommands:
     return _read_commands(data, partial(_of_op, data))
 
 
-@remembered(QueryCache(256))
+@remembered(256)
 def read_kernel_ncu(data: AggregationData, *, kernel: str) -> NcuCommands:
     """Return the command of Nsight Compute that profiles a typical launch of a kernel.
 
@@ -196,7 +195,7 @@ def _command(kernel: str, skip: int) -> str:
 # --- samples --------------------------------------------------------------------------------------
 
 
-@remembered(QueryCache(256))
+@remembered(256)
 def read_op_samples(data: AggregationData) -> SampledQuantities:
     """Return what was sampled of the GPUs while the kernels of an op ran.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from aggregator.errors import DatabaseError
 from aggregator.system.sqlite_uri import as_text
@@ -37,8 +37,7 @@ from aggregator.tables.sql import (
 )
 from aggregator.texts import say
 
-Asked = ParamSpec("Asked")
-Found = TypeVar("Found")
+Read = TypeVar("Read", bound=Callable[..., Any])
 _read_values: QueryCache[Mapping[str, Any]] = QueryCache(16)
 _NO_ROW = say("Nothing was aggregated for this domain.")
 
@@ -170,35 +169,28 @@ class AggregationData:
         return round(100.0 - number, 6) if field.is_rest and number is not None else number
 
 
-def remembered(
-    cache: QueryCache[Found], *parameters: str
-) -> Callable[
-    [Callable[Concatenate[AggregationData, Asked], Found]],
-    Callable[Concatenate[AggregationData, Asked], Found],
-]:
+def remembered(most: int, *parameters: str) -> Callable[[Read], Read]:
     """Keep what a function reads of an aggregation, as long as the file stays as it is.
 
     Args:
-        cache: Where.
+        most: How many results are kept.
         parameters: Those of the aggregation that the result depends on; none named: all.
     """
+    cache: QueryCache[Any] = QueryCache(most)
 
-    def decorate(
-        read: Callable[Concatenate[AggregationData, Asked], Found],
-    ) -> Callable[Concatenate[AggregationData, Asked], Found]:
+    def decorate(read: Read) -> Read:
         takes = signature(read)
 
         @wraps(read)
-        def known(data: AggregationData, *args: Asked.args, **options: Asked.kwargs) -> Found:
-            bound = takes.bind(data, *args, **options)
+        def known(data: AggregationData, **options: Any) -> Any:
+            bound = takes.bind(data, **options)
             bound.apply_defaults()
             asked = {name: data.params[name] for name in parameters or data.params}
             asked |= list(bound.arguments.items())[1:]
-            return cache.get(
-                data.database.state, read.__name__, asked, lambda: read(data, *args, **options)
-            )
+            name = read.__name__
+            return cache.get(data.database.state, name, asked, lambda: read(data, **options))
 
-        return known
+        return cast("Read", known)
 
     return decorate
 

@@ -12,17 +12,13 @@ from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.rank_report import RankReport, read_slow_ranks
 from aggregator.replay.reader import read_replayed
 from aggregator.tables.aggregation_data import AggregationData, remembered
-from aggregator.tables.counts import QueryCache
 from aggregator.texts import Text, say
-
-# A graph takes some hundred bytes for each kernel and call of the profile.
-_profiles: QueryCache[tuple[ReplayedProfile, bool]] = QueryCache(2)
-_ranks: QueryCache[RankReport] = QueryCache(16)
 
 _NO_EVENTS: Final[Text] = say("The database has no single calls and kernels to replay.")
 
 
-@remembered(_profiles, "aggr_id")
+# A graph takes some hundred bytes for each kernel and call of the profile.
+@remembered(2, "aggr_id")
 def replayed_profile(
     data: AggregationData, *, corrected: bool = False
 ) -> tuple[ReplayedProfile, bool]:
@@ -47,7 +43,7 @@ def replayed_profile(
     return data.database.read_with(read)
 
 
-@remembered(_ranks, "aggr_id")
+@remembered(16, "aggr_id")
 def rank_report(data: AggregationData) -> RankReport:
     """Compare the ranks.
 

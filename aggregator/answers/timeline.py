@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from aggregator.errors import EventNotFoundError, InvalidValueError
 from aggregator.system.replies import Unknown, doc
@@ -178,6 +179,7 @@ def read_event(
 
     Raises:
         EventNotFoundError: There is no such event.
+        InvalidValueError: The lane is unknown.
     """
     found = TimelineAnswers(data, folder).event(lane, start_ns, row_id)
     if found is None:
@@ -268,14 +270,8 @@ class TimelineAnswers:
         times = [time_ns - stored.origin_ns for step in steps for time_ns in step]
         low_ns, high_ns = min(times, default=0), max(times, default=0)
         lanes = [
-            Lane(
-                key=lane.key,
-                kind=lane.kind,
-                group=lane.group,
-                title=lane.title,
-                num_events=lane.num_events,
-                busy_ns=lane.busy_ns,
-                scale=None if lane.scale is None else Scale(**asdict(lane.scale)),
+            replace(
+                msgspec.convert(lane, Lane, from_attributes=True),
                 is_in_steps=not steps or lane.num_events_between(low_ns, high_ns) > 0,
             )
             for lane in stored.lanes.values()
@@ -328,34 +324,14 @@ class TimelineAnswers:
         return _packed(parts, first << shift)
 
     def range(self, keys: Sequence[str] | None, low_ns: int, high_ns: int) -> TimelineRange:
-        """Totals of some time by kind of work and by op, its longest events and its iterations.
-
-        Times are those within the range: events are cut at its ends.
-
-        Args:
-            keys: Lanes; None: all that hold events of their own.
-            low_ns: Start of the time.
-            high_ns: Its end.
-
-        Raises:
-            InvalidValueError: A lane is unknown, or the time is none.
-        """
+        """As ``read_range``; ``keys`` None: all lanes that hold events of their own."""
         if low_ns >= high_ns:
             raise InvalidValueError(say("stop_ns must be after start_ns."))
         chosen = None if keys is None else [lane for _, lane in self._chosen(keys)]
         return range_totals(self._stored, chosen, low_ns, high_ns)
 
     def hits(self, wanted: Selection, after_ns: int | None, number: int | None) -> TimelineHits:
-        """How many events are selected, and some of them.
-
-        Args:
-            wanted: What is selected.
-            after_ns: The first event that begins then or later is given as ``event``.
-            number: The event of this number, counted from 0, is given as ``event``.
-
-        Raises:
-            InvalidValueError: The iteration or the number is none.
-        """
+        """As ``read_hits``."""
         if self._stored is None:
             return TimelineHits(count=0, is_listed=True, time_ns=0, lanes=[], event=None)
         hits = self._hits(wanted)
@@ -379,16 +355,7 @@ class TimelineAnswers:
         )
 
     def event(self, key: str, start_ns: int, row: int) -> TimelineEvent | None:
-        """All about one event; None: there is none like that.
-
-        Args:
-            key: Its lane.
-            start_ns: Its start.
-            row: Its row id.
-
-        Raises:
-            InvalidValueError: The lane is unknown.
-        """
+        """As ``read_event``; None: there is none like that."""
         self._chosen([key])
         stored, aggregation = self._stored, int(self._data.params["aggr_id"])
         if stored is None or key == PATH_KEY:
@@ -423,11 +390,7 @@ class TimelineAnswers:
     def _origin_ns(self) -> int:
         return 0 if self._stored is None else self._stored.origin_ns
 
-    def _chosen(
-        self, keys: Sequence[str], low_ns: int = 0, high_ns: int = 1
-    ) -> list[tuple[str, StoredLane]]:
-        if low_ns >= high_ns:
-            raise InvalidValueError(say("stop_ns must be after start_ns."))
+    def _chosen(self, keys: Sequence[str]) -> list[tuple[str, StoredLane]]:
         lanes: Mapping[str, StoredLane] = {} if self._stored is None else self._stored.lanes
         if PATH_KEY in keys and self._stored is not None and has_path(self._data):
             path = path_lane(self._data, self._stored)

@@ -239,12 +239,13 @@ class ReplayedProfile:
     def _gpu_saved_ns(self, changed: Durations, steps: int) -> int | None:
         """Compute ``Prediction.gpu_saved_ns``; waiting for a data loader is no work of the CPU."""
         graph = self.graph
-        faster = self.measured.cpu_step_ns - changed.cpu_step_ns > graph.loading_ns
         waits = np.isin(graph.edges.kind, (EdgeKind.SYNC, EdgeKind.THREAD, EdgeKind.QUEUE))
         earlier = waits & (changed.lag_ns < graph.edges.lag_ns)
-        if not (faster.any() or earlier.any()):
-            return None
         before, inside = self.measured, self._inside()
+        if not earlier.any():
+            is_faster = before.cpu_step_ns - changed.cpu_step_ns > graph.loading_ns
+            if not is_faster.any():
+                return None
         shorter = (before.duration_ns + before.gap_ns) - (changed.duration_ns + changed.gap_ns)
         device = self.graph.data.work.device[self.graph.work_row[inside]]
         saved = np.bincount(np.maximum(device, 0), np.maximum(shorter[inside], 0), minlength=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Int64, narrow
 from aggregator.replay.edges import (
     TOLERANCE_NS,
     WAITS_ONLY,
@@ -68,7 +68,9 @@ def build_graph(data: ReplayInput) -> Graph:
         recorded_ns=cpu.time_ns,
         cpu_step_ns=step,
         thread_first=cpu.first,
-        loading_ns=loading_ns(data.loading, cpu.time_ns, data.calls.thread[cpu.row], cpu.first),
+        loading_ns=narrow(
+            loading_ns(data.loading, cpu.time_ns, data.calls.thread[cpu.row], cpu.first)
+        ),
         work_row=streams.row,
         is_arrival=streams.is_arrival,
         work_start_ns=streams.start_ns,
@@ -251,7 +253,7 @@ def _cpu_steps(
     step[cpu.first[:-1]] = cpu.time_ns[cpu.first[:-1]]
     own, edges = step.copy(), []
     for part in found:
-        if part.target_type is not Source.CPU:
+        if part.target_type is not Source.CPU or not len(part.target):
             continue
         source, target = _times(part, cpu, streams)
         before = target - step[part.target]
@@ -261,9 +263,10 @@ def _cpu_steps(
             own[part.target] = np.where(cpu.is_first[part.target], NEVER, 0)
             lag = target - source
         else:
-            latest = np.full(len(step), NEVER)
-            np.maximum.at(latest, part.target, source)
-            waited &= source == latest[part.target]
+            position, code = np.unique(part.target, return_inverse=True)
+            latest = np.full(len(position), NEVER)
+            np.maximum.at(latest, code, source)
+            waited &= source == latest[code]
             rows = part.target[waited]
             own[rows] = np.minimum(own[rows], _usual_calls(cpu, data, rows))
             returned = _median((target - source)[waited], USUAL_RETURN_NS)

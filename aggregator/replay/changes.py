@@ -387,7 +387,10 @@ def work_at(start_ns: Int64, end_ns: Int64) -> Select:
 
     def select(graph: Graph) -> Bool:
         work, row = graph.data.work, graph.work_row
-        same: Bool = np.isin(work.start_ns, start_ns) & np.isin(work.end_ns, end_ns)
+        same = np.zeros(len(work), dtype=bool)
+        if len(start_ns):  # Most work is outside of the steps that are looked at closely.
+            near = np.flatnonzero((work.start_ns >= start_ns.min()) & (work.end_ns <= end_ns.max()))
+            same[near] = np.isin(work.start_ns[near], start_ns) & np.isin(work.end_ns[near], end_ns)
         return same[row] & ~graph.is_arrival
 
     return select

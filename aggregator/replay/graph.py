@@ -23,7 +23,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Int64, Integers
 from aggregator.replay.inputs import ReplayInput
 
 NEVER = np.int64(-(1 << 60))
@@ -79,7 +79,7 @@ class Graph:
     # chain; the first position of a thread has its measured time. Unit: ns.
     cpu_step_ns: Int64
     thread_first: Int64  # First position of each chain of the CPU, and the number of positions.
-    loading_ns: Int64  # Part of each step in which a data loader was waited for. Unit: ns.
+    loading_ns: Integers  # Part of each step in which a data loader was waited for. Unit: ns.
     # --- GPU: rows ordered by stream and start; collectives have a row for their arrival before ---
     work_row: Int64  # Row of ``data.work``.
     is_arrival: Bool  # Whether the row only marks the arrival of a rank at a collective.

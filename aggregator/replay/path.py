@@ -151,11 +151,9 @@ class _Tracer:
 
 def _covered(runs: list[tuple[int, int]], count: int) -> tuple[Bool, Bool]:
     """Return rows of some runs, ends included, and the same without the first row of each run."""
-    marks = np.zeros(count + 1, dtype=np.int64)
-    bounds = np.array(runs, dtype=np.int64).reshape(-1, 2)
-    np.add.at(marks, bounds[:, 0], 1)
-    np.add.at(marks, bounds[:, 1] + 1, -1)
-    all_rows = np.cumsum(marks[:-1]) > 0
+    all_rows = np.zeros(count, dtype=bool)
+    for low, high in runs:
+        all_rows[low : high + 1] = True
     inner = all_rows.copy()
-    inner[bounds[:, 0]] = False
+    inner[[low for low, _ in runs]] = False
     return all_rows, inner

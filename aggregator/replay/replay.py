@@ -51,12 +51,12 @@ class Times:
 def replay(graph: Graph, schedule: Schedule, durations: Durations) -> Times:
     """Compute the longest paths, chunk by chunk."""
     edges = graph.edges
-    cpu = np.empty(len(graph.cpu_time_ns) + 1, dtype=np.int64)
-    cpu[-1] = NEVER  # what work without a recorded launch refers to
+    # The last one is what work without a recorded launch refers to.
+    cpu = np.append(durations.cpu_step_ns, NEVER)
+    elapsed = add_up(graph, cpu[:-1])  # Becomes the time of each position.
     end = np.empty(len(graph.duration_ns), dtype=np.int64)
     total = queue_times_ns(graph, durations)
     arrival = durations.launch_lag_ns + durations.duration_ns - total
-    elapsed = elapsed_ns(graph, durations.cpu_step_ns)
     step, lag = durations.cpu_step_ns, durations.lag_ns.tolist()
     sources, kinds = edges.source.tolist(), edges.source_type.tolist()
     targets = edges.target.tolist()
@@ -69,7 +69,7 @@ def replay(graph: Graph, schedule: Schedule, durations: Durations) -> Times:
             for edge in chunk.edges:
                 found = (cpu if kinds[edge] == Source.CPU else end)[sources[edge]] + lag[edge]
                 time = max(time, found)
-            np.add(elapsed[low:high], time - elapsed[low], out=cpu[low:high])
+            elapsed[low:high] += time - elapsed[low]
             continue
         part = cpu[launch[low:high]]
         part += arrival[low:high]
@@ -93,8 +93,7 @@ def queue_times_ns(graph: Graph, durations: Durations) -> Int64:
     return np.cumsum(own)
 
 
-def elapsed_ns(graph: Graph, step_ns: Int64) -> Int64:
-    """Return the sums of the steps of the CPU; only differences within a chain have a meaning."""
-    own = step_ns.copy()
-    own[graph.thread_first[:-1]] = 0
-    return np.cumsum(own)
+def add_up(graph: Graph, step_ns: Int64) -> Int64:
+    """Replace the steps of the CPU by their sums, whose differences within a chain are the time."""
+    step_ns[graph.thread_first[:-1]] = 0
+    return np.cumsum(step_ns, out=step_ns)

@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.profile.arrays import Int64
 from aggregator.replay.graph import NEVER, Graph, Source
-from aggregator.replay.replay import Durations, Times, elapsed_ns, queue_times_ns
+from aggregator.replay.replay import Durations, Times, add_up, queue_times_ns
 from aggregator.replay.schedule import CPU_CHUNK, Chunk, Schedule
 
 UNLIMITED = np.int64(1 << 60)
@@ -39,7 +39,7 @@ class _Latest:
         self._graph, self._durations = graph, durations
         self.cpu = np.full(len(graph.cpu_time_ns), UNLIMITED)
         self.work = np.full(len(graph.duration_ns), UNLIMITED)
-        self._elapsed = elapsed_ns(graph, durations.cpu_step_ns)
+        self._elapsed = add_up(graph, durations.cpu_step_ns.copy())
         self._total = queue_times_ns(graph, durations)
         self._is_cpu = (edges.source_type == Source.CPU).tolist()
         self._source, self._target = edges.source.tolist(), edges.target.tolist()

@@ -24,9 +24,9 @@ MIN_BURST_CALLS = 3
 def thread_edges(data: ReplayInput, cpu: CpuChains, streams: StreamChains) -> FoundEdges:
     """Edges from the last call of a burst to the first call of the thread that waited for it."""
     calls = data.calls
-    launching = _launching_threads(data)
-    outer = np.sort(cpu.row)
-    outer = outer[launching[calls.thread[outer]]]
+    is_outer = np.zeros(len(calls), dtype=bool)
+    is_outer[cpu.row] = True
+    outer = np.flatnonzero(is_outer & _launching_threads(data)[calls.thread])
     sources, targets = [], []
     for process in np.unique(calls.process[outer]).tolist():
         rows = outer[calls.process[outer] == process]

@@ -120,8 +120,8 @@ def read_columns(
     table: str,
     names: Sequence[str],
     bounds: tuple[int, int] | None = None,
-) -> list[Int64]:
-    """Return the integer columns of a table, in order of row id.
+) -> list[Integers]:
+    """Return the integer columns of a table, in order of row id, of 32 bits where that is enough.
 
     Args:
         connection: The database.
@@ -164,7 +164,7 @@ def _from_blobs(
     table: str,
     names: Sequence[str],
     bounds: tuple[int, int],
-) -> list[Int64] | None:
+) -> list[Integers] | None:
     """Columns from arrays; None: the arrays of the table do not hold all of these rows."""
     if not set(names) <= set(COLUMNS.get(table, ())) or not _are_current(connection, table):
         return None
@@ -227,7 +227,7 @@ def _from_rows(
         yield [(column, 0) for column in np.array(fetched, dtype=np.int64).T]
 
 
-def _collected(count: int, parts: Iterator[list[_Part]]) -> list[Int64]:
+def _collected(count: int, parts: Iterator[list[_Part]]) -> list[Integers]:
     """Return the parts of each of ``count`` columns in one array."""
     collected: list[list[_Part]] = [[] for _ in range(count)]
     for columns in parts:
@@ -236,13 +236,16 @@ def _collected(count: int, parts: Iterator[list[_Part]]) -> list[Int64]:
     return [_joined(column) for column in collected]
 
 
-def _joined(parts: list[_Part]) -> Int64:
+def _joined(parts: list[_Part]) -> Integers:
     """Return the parts of a column in one array; the list is empty afterwards."""
     none = [np.empty(0, dtype=np.int64)]
-    joined = np.concatenate([values for values, _ in parts] or none, dtype=np.int64)
+    low = min((base for _, base in parts), default=0)
+    high = max((base + np.iinfo(values.dtype).max for values, base in parts), default=0)
+    dtype: Any = np.int32 if low >= -(1 << 31) and high < 1 << 31 else np.int64
+    joined: Integers = np.concatenate([values for values, _ in parts] or none, dtype=dtype)
     row = 0
     for values, base in parts:
-        joined[row : row + len(values)] += np.int64(base)
+        joined[row : row + len(values)] += dtype(base)
         row += len(values)
     parts.clear()
     return joined

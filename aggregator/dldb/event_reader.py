@@ -27,7 +27,7 @@ class StoredTables:
 
     def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Integers]:
         """Read columns of the first rows of a long table."""
-        return list(read_columns(self._connection, table, names, (1, count + 1)))
+        return read_columns(self._connection, table, names, (1, count + 1))
 
     def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Read rows of a short table in order of their first value, the key of the table."""

@@ -105,7 +105,8 @@ def read_recordings(connection: sqlite3.Connection) -> tuple[Recording, ...]:
     found = connection.execute(known).fetchall()
     if not found:
         return ()
-    columns = read_columns(connection, "memory_allocations", _ALLOCATIONS)
+    found_columns = read_columns(connection, "memory_allocations", _ALLOCATIONS)
+    columns = [column.astype(np.int64, copy=False) for column in found_columns]
     numbers = [row[0] for row in found]
     # The rows of a recording follow each other, in the order of recordings.
     low, high = (np.searchsorted(columns[0], numbers, side) for side in ("left", "right"))

@@ -68,7 +68,10 @@ def _sampled(connection: sqlite3.Connection) -> Iterator[Counter]:
     if not rows:
         return
     columns = ("counter", "start", "stop", "value")
-    counter, start, stop, value = read_columns(connection, "counter_samples", columns)
+    counter, start, stop, value = (
+        column.astype(np.int64, copy=False)
+        for column in read_columns(connection, "counter_samples", columns)
+    )
     # Ranks on one machine have all sampled the same GPUs.
     largest: dict[tuple[int, str], tuple[int, str, Int64]] = {}
     for number, device, name, unit in rows:

@@ -180,6 +180,7 @@ def _aggregate(
     from aggregator.dldb.event_reader import StoredTables
     from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
     from aggregator.dldb.stored import damage_errors, load_rollup_inputs, reading_errors
+    from aggregator.metrics.model import without_busy
     from aggregator.metrics.rollup import roll_up
     from aggregator.metrics.window import report_iterations
 
@@ -191,6 +192,7 @@ def _aggregate(
     with reading_errors(database):
         rollups = roll_up(inputs, request, progress)
         report_iterations(rollups[0].window, progress)
+    inputs = without_busy(inputs)
     progress.phase("write", 1)
     transaction = aggregation_transaction(database, commit_wait_s=COMMIT_WAIT_S, progress=progress)
     with transaction as connection, damage_errors(database):

@@ -29,7 +29,7 @@ from aggregator.errors import DlprofError, KeyNodeNotFoundError, UsageError
 from aggregator.events.store import EventStore
 from aggregator.importing.imported import ImportedProfile
 from aggregator.importing.recorded import RecordedImport
-from aggregator.metrics.model import RollupInput
+from aggregator.metrics.model import RollupInput, without_busy
 from aggregator.metrics.owners import Ownership, Span, read_all_ownership, window_span
 from aggregator.metrics.rollup import Rollup, roll_up, roll_up_part
 from aggregator.metrics.steady import find_steady_range
@@ -105,6 +105,8 @@ def write_import(
 
         events = write_events(path, data, tables(), progress)
         done, left_out = rolled.result()
+        data.rollups = without_busy(data.rollups)
+        events = replace(events, inputs=data.rollups)
         for error in left_out:
             progress.message(f"An aggregation of the source was left out: {error.message}")
         progress.message("Writing aggregated data to dlprof database")

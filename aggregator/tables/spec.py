@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from aggregator.texts import say
@@ -319,32 +320,34 @@ class ObjectSpec:
 
 
 def fields_of(view: str, described: Mapping[str, str]) -> tuple[Field, ...]:
-    """Fields of one view: ``name``, or ``name=column``, and a ``%`` behind numbers with a fraction.
+    """Fields of one view: ``name`` or ``name=column``, and what ``described`` says of each.
 
-    ``described`` has the sentence for the documentation of each.
+    A ``%`` stands behind numbers with a fraction, a ``$`` behind texts.
     """
     result = []
     for declared, description in described.items():
-        name, _, column = declared.removesuffix("%").partition("=")
-        kind = "number" if declared.endswith("%") else "integer"
+        name, _, column = declared.rstrip("%$").partition("=")
+        kind = {"%": "number", "$": "string"}.get(declared[-1], "integer")
         result.append(Field(name, view, column or name, description, kind))
     return tuple(result)
 
 
 class _Page(TypedDict, total=False):
-    """How the page shows a column; see ``Column``."""
+    """How the page shows a column, and what it needs; see ``Column``."""
 
     title: str
     unit: str
     when_null: str
     is_sum: bool
+    measured: str
+    is_sentence: bool
 
 
 def _column(
     kind: Kind,
     name: str,
     description: str,
-    sql: str,
+    sql: str = "",
     *,
     integer: bool = True,
     **page: Unpack[_Page],
@@ -357,41 +360,17 @@ def _column(
     )
 
 
-def text(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """Return a column of free text."""
-    return _column(Kind.TEXT, name, description, sql, **page)
-
-
-def sentence(name: str, description: str, sql: str = "") -> Column:
-    """A column of sentences that are shown in the reader's language; null if there is none."""
-    return replace(_column(Kind.TEXT, f"{name}?", description, sql), is_sentence=True)
-
-
-def choice(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """Return a column of few different texts."""
-    return _column(Kind.CHOICE, name, description, sql, **page)
-
-
-def identifier(name: str, description: str, sql: str = "", *, integer: bool = False) -> Column:
-    """A column whose value identifies something: by a text, or by a number if ``integer``."""
-    return _column(Kind.IDENTIFIER, name, description, sql, integer=integer)
-
-
-def number(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """Return a column of whole numbers; times are in nanoseconds."""
-    return _column(Kind.NUMBER, name, description, sql, **page)
-
-
-def real(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """Return a column of numbers with a fraction."""
-    return _column(Kind.NUMBER, name, description, sql, integer=False, **page)
-
-
-def summed(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """A column of whole numbers that add up the aggregated iterations; times are in nanoseconds."""
-    return replace(number(name, description, sql, **page), is_sum=True)
-
-
-def boolean(name: str, description: str, sql: str = "", **page: Unpack[_Page]) -> Column:
-    """Return a column of yes or no."""
-    return _column(Kind.BOOLEAN, name, description, sql, **page)
+text = partial(_column, Kind.TEXT)
+sentence = partial(_column, Kind.TEXT, is_sentence=True)
+"""A column of sentences that are shown in the reader's language."""
+choice = partial(_column, Kind.CHOICE)
+"""A column of few different texts."""
+identifier = partial(_column, Kind.IDENTIFIER, integer=False)
+"""A column whose value identifies something: by a text, or by a number if ``integer``."""
+number = partial(_column, Kind.NUMBER)
+"""A column of whole numbers; times are in nanoseconds."""
+real = partial(_column, Kind.NUMBER, integer=False)
+"""A column of numbers with a fraction."""
+summed = partial(_column, Kind.NUMBER, is_sum=True)
+"""A column of whole numbers that add up the aggregated iterations; times are in nanoseconds."""
+boolean = partial(_column, Kind.BOOLEAN)

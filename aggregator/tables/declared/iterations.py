@@ -26,8 +26,8 @@ _WITHOUT_KERNELS = ("memory", "dataloader", "io", "cpu", "other")
 
 def _parts(alias: str) -> tuple[Column, ...]:
     def part(name: str, column: str, description: str, measured: str = "") -> Column:
-        found = number(f"{name}?", description, f"{alias}.{column}")
-        return replace(found, measured=measured, when_null=_NOT_AGGREGATED)
+        sql = f"{alias}.{column}"
+        return number(f"{name}?", description, sql, measured=measured, when_null=_NOT_AGGREGATED)
 
     return (
         part("total_kernel_count", "total_kernel_count", "Number of kernel launches."),
@@ -80,20 +80,15 @@ def _iteration(is_profiled: str) -> tuple[Column, ...]:
 
 _NO_PHASE = "No range of a phase covers the iteration."
 _PHASE = (
-    replace(
-        choice(
-            "phase?",
-            "Phase that covers most of the iteration: prefill, decode, train, or another name that "
-            "the program gave; mixed: several.",
-        ),
+    choice(
+        "phase?",
+        "Phase that covers most of the iteration: prefill, decode, train, or another name that "
+        "the program gave; mixed: several.",
         when_null=_NO_PHASE,
     ),
-    replace(
-        number("tokens?", "Tokens that its phases compute; null: unknown."), when_null=_NO_PHASE
-    ),
-    replace(
-        number("micro_steps?", "Ranges of phases that end in it.", "t.phase_parts"),
-        when_null=_NO_PHASE,
+    number("tokens?", "Tokens that its phases compute; null: unknown.", when_null=_NO_PHASE),
+    number(
+        "micro_steps?", "Ranges of phases that end in it.", "t.phase_parts", when_null=_NO_PHASE
     ),
 )
 
@@ -213,50 +208,43 @@ PHASES = TableSpec(
         text("phase", "Prefill, decode, train, or another name that the program gave."),
         number("iterations", "Aggregated iterations of the phase.", "t.phase_iterations"),
         number("duration_ns", "Time of these iterations.", "t.duration"),
-        replace(
-            number("tokens?", "Tokens computed: prompt tokens of a prefill, new ones of decoding."),
+        number(
+            "tokens?",
+            "Tokens computed: prompt tokens of a prefill, new ones of decoding.",
             when_null=_UNKNOWN_TOKENS,
         ),
-        replace(
-            real("sequences?", "Sequences in a batch, mean."),
+        real(
+            "sequences?",
+            "Sequences in a batch, mean.",
             when_null="The program or its serving engine does not say how many sequences a batch "
             "has.",
         ),
         real("micro_steps", "Ranges of the phase in an iteration, mean.", "t.phase_parts"),
-        replace(real("tokens_per_second?", "Tokens per second."), when_null=_UNKNOWN_RATE),
-        replace(
-            number(
-                "token_interval_ns?",
-                "Decoding: time from one token of a sequence to the next.",
-                "t.token_interval",
-            ),
+        real("tokens_per_second?", "Tokens per second.", when_null=_UNKNOWN_RATE),
+        number(
+            "token_interval_ns?",
+            "Decoding: time from one token of a sequence to the next.",
+            "t.token_interval",
             when_null="Known for decoding only, if the tokens, the sequences and the time of a "
             "step are.",
         ),
-        replace(
-            number(
-                "bare_step_ns?",
-                "Step of this phase that ran without profiling, median.",
-                "t.bare_phase_step",
-            ),
+        number(
+            "bare_step_ns?",
+            "Step of this phase that ran without profiling, median.",
+            "t.bare_phase_step",
             when_null=_NO_UNPROFILED_STEP,
         ),
-        replace(
-            real(
-                "bare_tokens_per_second?",
-                "Tokens of an iteration by the median step without profiling.",
-            ),
+        real(
+            "bare_tokens_per_second?",
+            "Tokens of an iteration by the median step without profiling.",
             when_null=_NO_UNPROFILED_STEP,
         ),
         real("gpu_busy_pct", "Share of the time in which the GPU ran kernels or CUDA graphs."),
         real("tc_time_pct?", "Share of that time in which a Tensor Core kernel ran."),
         real("mfu_at_least_pct?", "Model FLOPs utilization, at least.", "t.mfu_at_least"),
-        replace(
-            real(
-                "bandwidth_pct?",
-                "Share of the memory bandwidth that the known data of the ops takes: a lower "
-                "bound.",
-            ),
+        real(
+            "bandwidth_pct?",
+            "Share of the memory bandwidth that the known data of the ops takes: a lower bound.",
             when_null=_NO_BANDWIDTH,
         ),
         real("known_pct?", "GPU time of ops with known data or operations."),
@@ -276,7 +264,7 @@ NAME_EVIDENCE = TableSpec(
         number("kernel_calls", "Kernels."),
         number("gpu_time_ns", "GPU time of the kernels.", "t.gpu_time_sum"),
         real("gpu_time_pct?", "Share of the GPU time of all kernels."),
-        sentence("name_reason", "What the evidence is, or why it is unknown."),
+        sentence("name_reason?", "What the evidence is, or why it is unknown."),
     ),
     default_ordering=("-gpu_time_ns",),
     key=("name_grade", "name_reason"),
@@ -302,10 +290,10 @@ AGGREGATIONS = TableSpec(
         number("iter_stop", "Last aggregated iteration, inclusive."),
         number("iter_aggregated", "Number of aggregated iterations."),
         text("key_node", "Op that marks an iteration; empty: none found.", "t.key_node_name"),
-        sentence("key_node_reason", "Why that op."),
+        sentence("key_node_reason?", "Why that op."),
         text("phase?", "Phase of the aggregated iterations; empty: all."),
         boolean("is_steady?", "Whether it covers the steady range, which the import adds."),
-        sentence("steady_note", "What the steady range leaves out, or why there is none."),
+        sentence("steady_note?", "What the steady range leaves out, or why there is none."),
         number("steps?", "Aggregated iterations without the one before the loop."),
         number("iter_median_ns?", "Median time of a step.", "t.iter_median"),
         number("iter_p10_ns?", "10th percentile of the times of the steps.", "t.iter_p10"),

@@ -110,7 +110,7 @@ COLLECTIVES = TableSpec(
             when_null="Neither a range around the call nor the kernel's name contains the size.",
         ),
         text("kernel_name", "Kernel that ran it."),
-        sentence("bytes_unknown", "Why bytes is null; empty if it is not."),
+        sentence("bytes_unknown?", "Why bytes is null; empty if it is not."),
     ),
     default_ordering=("-waiting_ns",),
     lead=("sequence", "collective_name", "rank", "waiting_ns", "duration_ns", "bytes"),

@@ -42,22 +42,16 @@ PERFORMANCE_SUMMARY = ObjectSpec(
                 "iter_stop": "Last aggregated iteration, inclusive.",
                 "iter_avg_ns=iter_avg%": "Mean length of an iteration.",
                 "iter_std_dev_ns=iter_std_dev%": "Standard deviation of an iteration's length.",
+                "key_node$": "Op that marks an iteration.",
+                "key_node_reason$": "Why that op.",
+                "is_steady": "1: it covers the steady range.",
+                "steady_note$": "What the steady range leaves out, or why there is none.",
+                "steps": "Iterations without the one before the loop.",
+                "iter_median_ns=iter_median": "Median time of a step.",
+                "iter_p10_ns=iter_p10": "10th percentile of the steps' times.",
+                "iter_p90_ns=iter_p90": "90th percentile of the steps' times.",
             },
         ),
-        Field("key_node", _PERFORMANCE, "key_node", "Op that marks an iteration.", "string"),
-        Field("key_node_reason", _PERFORMANCE, "key_node_reason", "Why that op.", "string"),
-        Field("is_steady", _PERFORMANCE, "is_steady", "1: it covers the steady range."),
-        Field(
-            "steady_note",
-            _PERFORMANCE,
-            "steady_note",
-            "What the steady range leaves out, or why there is none.",
-            "string",
-        ),
-        Field("steps", _PERFORMANCE, "steps", "Iterations without the one before the loop."),
-        Field("iter_median_ns", _PERFORMANCE, "iter_median", "Median time of a step."),
-        Field("iter_p10_ns", _PERFORMANCE, "iter_p10", "10th percentile of the steps' times."),
-        Field("iter_p90_ns", _PERFORMANCE, "iter_p90", "90th percentile of the steps' times."),
         *fields_of(
             _STEP,
             {
@@ -71,12 +65,12 @@ PERFORMANCE_SUMMARY = ObjectSpec(
                 "step_last=last_iteration": "Iteration of the last of them.",
                 "loop_steps": "Steps of the loop in all of the profile.",
                 "given_step_ns=given_step": "Step without profiling that the user gave.",
+                "step_statistic=statistic$": "Which it is: median or mean.",
+                "uneven_reason$": "Why it is the mean.",
+                "loop_reason$": "How an unmarked loop was found.",
+                "between_steps$": "JSON list: what is no step.",
             },
         ),
-        Field("step_statistic", _STEP, "statistic", "Which it is: median or mean.", "string"),
-        Field("uneven_reason", _STEP, "uneven_reason", "Why it is the mean.", "string"),
-        Field("loop_reason", _STEP, "loop_reason", "How an unmarked loop was found.", "string"),
-        Field("between_steps", _STEP, "between_steps", "JSON list: what is no step.", "string"),
         *fields_of(
             _REFERENCE,
             {
@@ -99,14 +93,11 @@ PERFORMANCE_SUMMARY = ObjectSpec(
                 "run_time_ns=run_time": "Length of the run of the application.",
                 "recorded_steps": "Steps of its loops that were recorded.",
                 "run_steps": "Steps of its loops.",
+                "recorded_note$": (
+                    "That the profile is a part of the run; null: it is the whole, or that is "
+                    "unknown."
+                ),
             },
-        ),
-        Field(
-            "recorded_note",
-            _RECORDED,
-            "recorded_note",
-            "That the profile is a part of the run; null: it is the whole, or that is unknown.",
-            "string",
         ),
         Field("bare_step_reason", _REFERENCE, "reason", "Why the bare step is unknown.", "string"),
         *fields_of(
@@ -134,14 +125,10 @@ PERFORMANCE_SUMMARY = ObjectSpec(
                 "waits_for_communication_pct=waits_for_communication_pct%": (
                     "Share that waits for communication between GPUs."
                 ),
+                "corrected_limit$": (
+                    "What the corrected step waits for most: gpu, cpu, loader or communication."
+                ),
             },
-        ),
-        Field(
-            "corrected_limit",
-            _CORRECTED,
-            "corrected_limit",
-            "What the corrected step waits for most: gpu, cpu, loader or communication.",
-            "string",
         ),
     ),
 )

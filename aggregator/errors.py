@@ -6,7 +6,8 @@ wrapper of background tasks.
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
 JSONValue: TypeAlias = "str | int | float | bool | list[JSONValue] | dict[str, JSONValue] | None"
 
@@ -32,6 +33,10 @@ class DlprofError(Exception):
         self.message = message
         self.hint = hint
         self.details: dict[str, JSONValue] = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep hint and details on the way from another process."""
+        return partial(type(self), hint=self.hint, **self.details), (self.message,)
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the one error shape of the REST API and of stored jobs."""

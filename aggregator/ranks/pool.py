@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from aggregator.dldb.reader import is_own_database
-from aggregator.errors import DlprofError, JSONValue, ProfileError
+from aggregator.errors import DlprofError, ProfileError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_events
 from aggregator.system.process_end import skip_last_collections
@@ -92,20 +92,6 @@ def _ignore(states: str) -> None:
     """Ignore a change of states."""
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """An error of another process: exceptions with keyword arguments cannot be pickled."""
-
-    kind: type[DlprofError]
-    message: str
-    hint: str
-    details: dict[str, JSONValue]
-
-    def error(self) -> DlprofError:
-        """Return the error as it was raised."""
-        return self.kind(self.message, hint=self.hint, **self.details)
-
-
 class _Imports:
     def __init__(
         self, tasks: list[ImportOptions], progress: Progress, on_states: Callable[[str], None]
@@ -162,7 +148,7 @@ class _Imports:
         pool.shutdown()
 
     def _collect(self, pool: ProcessPoolExecutor) -> None:
-        waiting: dict[Future[Path | _Failure], int] = {
+        waiting: dict[Future[Path], int] = {
             pool.submit(_import_in_process, number, task): number
             for number, task in enumerate(self._tasks)
             if number not in self._made
@@ -172,11 +158,12 @@ class _Imports:
             self._on_states(self._letters())
             self._progress.advance(0)  # raises if the job is cancelled
             for future in done:
-                number, result = waiting.pop(future), future.result()
-                if isinstance(result, _Failure):
+                number = waiting.pop(future)
+                try:
+                    self._add(number, future.result())
+                except DlprofError:
                     self._set(number, b"f")
-                    raise result.error()
-                self._add(number, result)
+                    raise
 
     def _add(self, number: int, made: Path) -> None:
         self._made[number] = made
@@ -225,12 +212,9 @@ def _begin_worker(states: Any) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _import_in_process(number: int, task: ImportOptions) -> Path | _Failure:
+def _import_in_process(number: int, task: ImportOptions) -> Path:
     _states[number] = b"i"
-    try:
-        return import_rank_file(task, NullProgress())
-    except DlprofError as error:
-        return _Failure(type(error), error.message, error.hint, error.details)
+    return import_rank_file(task, NullProgress())
 
 
 def _end(processes: set[Any]) -> None:

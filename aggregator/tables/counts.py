@@ -12,12 +12,12 @@ Result = TypeVar("Result")
 
 
 def file_state(path: Path) -> Hashable:
-    """Return a value that changes whenever a file does, or None if it is unknown."""
+    """Return a value that changes with a file's content, name, owner and permissions, or None."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
 
 
 class QueryCache(Generic[Result]):

@@ -16,6 +16,7 @@ from aggregator.dldb.reader import Dldb, is_busy_error, open_database
 from aggregator.errors import DatabaseBusyError
 from aggregator.system.idle_pool import IdlePool
 from aggregator.system.temporary_files import await_commit
+from aggregator.tables.counts import file_state
 from aggregator.texts import say
 
 _OPEN_PAUSE_S = 0.05
@@ -41,7 +42,7 @@ _IDLE = _idle_pool()
 
 def _take_idle(path: Path) -> Snapshot | None:
     """Return one of a file that has not changed since it was opened."""
-    state = _state(path)
+    state = file_state(path)
     return _IDLE.take(lambda snapshot: snapshot.dldb.path == path and snapshot.state == state)
 
 
@@ -74,10 +75,10 @@ def open_snapshot(
         if _begin_again(snapshot, wait_s):
             return snapshot
         snapshot.dldb.close()
-    before = _state(path)
+    before = file_state(path)
     dldb = _wait_and_open(path, wait_s, is_apart=is_apart)
     # No process can commit from here on, but another file may have got the name.
-    is_settled = keep and before == _state(path) and not _has_write_ahead_log(dldb)
+    is_settled = keep and before == file_state(path) and not _has_write_ahead_log(dldb)
     return Snapshot(dldb, before if is_settled else None)
 
 
@@ -110,15 +111,6 @@ def begin_reading(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
 
 
-def _state(path: Path) -> Hashable:
-    """A value that changes with the file's content, name, owner and permissions; None: unknown."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
-
-
 def _has_write_ahead_log(dldb: Dldb) -> bool:
     """Whether changes do not show in the file, and an open connection keeps the log there."""
     found: str = dldb.connection.execute("PRAGMA journal_mode").fetchone()[0]
@@ -134,7 +126,7 @@ def _begin_again(snapshot: Snapshot, wait_s: float) -> bool:
         connection.execute(f"PRAGMA busy_timeout = {round(1000 * wait_s)}")
     except sqlite3.Error:
         return False
-    return snapshot.state == _state(snapshot.dldb.path)
+    return snapshot.state == file_state(snapshot.dldb.path)
 
 
 def _wait_and_open(path: Path, wait_s: float, *, is_apart: bool) -> Dldb:

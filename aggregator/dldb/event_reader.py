@@ -131,23 +131,23 @@ class EventRows:
 
     def kernel(self, row: int) -> dict[str, Any]:
         """Read a kernel with its name, launch size and GPU."""
-        return self._one(_KERNEL, row)
+        return self.one(_KERNEL, row)
 
     def memory_op(self, row: int) -> dict[str, Any]:
         """Read a copy or set."""
-        return self._one(_COPY, row)
+        return self.one(_COPY, row)
 
     def graph(self, row: int) -> dict[str, Any]:
         """Read a CUDA graph that was recorded as a whole."""
-        return self._one(_GRAPH, row)
+        return self.one(_GRAPH, row)
 
     def call(self, row: int) -> dict[str, Any]:
         """Read a CUDA call."""
-        return self._one(_CALL, row)
+        return self.one(_CALL, row)
 
     def op_call(self, row: int) -> dict[str, Any]:
         """Read an execution of an op."""
-        return self._one(_INSTANCE, row)
+        return self.one(_INSTANCE, row)
 
     def ops_of_first_calls(self) -> Iterator[tuple[Any, ...]]:
         """Read name, direction and type of each op, shapes and parameters of its first call."""
@@ -202,8 +202,9 @@ class EventRows:
         row = self._connection.execute(sql, (op_call,)).fetchone()
         return (0, 1) if row is None else (int(row[0]), int(row[1]))
 
-    def _one(self, sql: str, row: int) -> dict[str, Any]:
-        cursor = self._connection.execute(sql, {"id": row})
+    def one(self, sql: str, row: int, **values: Any) -> dict[str, Any]:
+        """Return the row of a query for ``:id`` by its columns; empty: there is none."""
+        cursor = self._connection.execute(sql, {"id": row, **values})
         found = cursor.fetchone()
         if found is None:
             return {}

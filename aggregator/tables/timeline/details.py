@@ -31,7 +31,7 @@ _PLACE: Final = """
            (SELECT count(*) FROM op_metrics AS b WHERE b.aggr = a.aggr) AS of_ops,
            100.0 * gpu_time_sum / (SELECT nullif(sum(gpu_time_sum), 0) FROM op_metrics AS b
                                    WHERE b.aggr = a.aggr) AS share_pct
-    FROM op_metrics AS a WHERE a.aggr = :aggr AND a.op = :op
+    FROM op_metrics AS a WHERE a.aggr = :aggr AND a.op = :id
 """
 Facts = dict[str, Any]
 
@@ -136,8 +136,8 @@ class EventDetails:
         """Return what the page shows, without the rows that link the tables."""
         facts: Facts = {}
         if known.get("op"):
-            facts |= self._one(_OP, id=known["op"])
-            facts |= self._one(_PLACE, aggr=self._aggregation, op=known["op"])
+            facts |= self._events.one(_OP, known["op"])
+            facts |= self._events.one(_PLACE, known["op"], aggr=self._aggregation)
             facts["module"] = str(facts.get("op_name", "")).rpartition("/")[0]
         if known.get("instance"):
             shapes = self._events.op_call(known["instance"])
@@ -249,13 +249,6 @@ class EventDetails:
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, values).fetchall()
-
-    def _one(self, sql: str, **values: Any) -> Facts:
-        cursor = self._connection.execute(sql, values)
-        row = cursor.fetchone()
-        if row is None:
-            return {}
-        return dict(zip((column[0] for column in cursor.description), row, strict=True))
 
 
 def _capability(major: int | None, minor: int | None) -> Capability:

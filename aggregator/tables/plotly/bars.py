@@ -8,10 +8,10 @@ from aggregator.tables.plotly.theme import (
     Figure,
     Theme,
     axis,
-    base_layout,
     empty_figure,
+    figure,
 )
-from aggregator.tables.plotly.values import Table, choose_unit, column, row_count
+from aggregator.tables.plotly.values import Table, choose_unit, column, row_count, rows_of
 from aggregator.texts import say
 
 _PARTS = (
@@ -37,12 +37,13 @@ def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         "marker": {"color": GPU[theme]},
         "hovertemplate": "%{x} (%{customdata}): %{y} %<extra></extra>",
     }
-    layout = base_layout(theme) | {
-        "showlegend": False,
-        "xaxis": axis(theme, "", type="category"),
-        "yaxis": axis(theme, say("GPU utilization (%)"), range=[0, 100]),
-    }
-    return {"data": [trace], "layout": layout}
+    return figure(
+        theme,
+        [trace],
+        showlegend=False,
+        xaxis=axis(theme, "", type="category"),
+        yaxis=axis(theme, say("GPU utilization (%)"), range=[0, 100]),
+    )
 
 
 def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
@@ -77,12 +78,13 @@ def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         for key, name in _PARTS
         if any(value is not None for value in columns.get(key, ()))
     ]
-    layout = base_layout(theme) | {
-        "barmode": "group",
-        "xaxis": axis(theme, say("Rank"), type="category"),
-        "yaxis": axis(theme, say("Time ({unit})", unit=unit.symbol), rangemode="tozero"),
-    }
-    return {"data": traces, "layout": layout}
+    return figure(
+        theme,
+        traces,
+        barmode="group",
+        xaxis=axis(theme, say("Rank"), type="category"),
+        yaxis=axis(theme, say("Time ({unit})", unit=unit.symbol), rangemode="tozero"),
+    )
 
 
 MAX_OPS = 15  # Ops on the critical path that are drawn.
@@ -93,8 +95,7 @@ def critical_path(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
     From ``op_id``, ``op_name``, ``path_pct`` and ``slack_ns``.
     """
-    names = ("path_pct", "op_id", "op_name", "slack_ns")
-    rows = list(zip(*(column(table, name) for name in names), strict=True))
+    rows = rows_of(table, "path_pct", "op_id", "op_name", "slack_ns")
     shown = sorted((row for row in rows if row[0]), key=lambda row: (-row[0], row[1]))[:MAX_OPS]
     if not shown:
         return empty_figure(theme, say("The steps were not replayed, or no op is on their path"))
@@ -110,9 +111,10 @@ def critical_path(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
             "%{{customdata[0]}}: %{{x:.2f}} %, slack %{{customdata[1]}}<extra></extra>"
         ),
     }
-    layout = base_layout(theme) | {
-        "showlegend": False,
-        "xaxis": axis(theme, say("Share of the critical path (%)"), rangemode="tozero"),
-        "yaxis": axis(theme, "", type="category", autorange="reversed"),
-    }
-    return {"data": [trace], "layout": layout}
+    return figure(
+        theme,
+        [trace],
+        showlegend=False,
+        xaxis=axis(theme, say("Share of the critical path (%)"), rangemode="tozero"),
+        yaxis=axis(theme, "", type="category", autorange="reversed"),
+    )

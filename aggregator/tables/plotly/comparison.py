@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Final
 
-from aggregator.tables.plotly.theme import GPU, Figure, Theme, axis, base_layout, empty_figure
-from aggregator.tables.plotly.values import Table, choose_unit, column, row_count
+from aggregator.tables.plotly.theme import GPU, Figure, Theme, axis, empty_figure, figure
+from aggregator.tables.plotly.values import Table, choose_unit, rows_of
 from aggregator.texts import say
 
 SLOWER: Final = "#c23b5a"
@@ -22,9 +22,7 @@ def step_changes(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     """
     rows = [
         (name, float(base), float(new))
-        for name, base, new in zip(
-            *(column(table, name) for name in ("name", "base_ns", "new_ns")), strict=True
-        )
+        for name, base, new in rows_of(table, "name", "base_ns", "new_ns")
         if base or new
     ]
     if not rows:
@@ -51,47 +49,40 @@ def step_changes(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         },
         "hovertemplate": "%{y}: %{customdata:,.0f} ns<extra></extra>",
     }
-    layout = base_layout(theme) | {
-        "showlegend": False,
-        "xaxis": axis(theme, say("Time per step ({unit})", unit=unit.symbol), rangemode="tozero"),
-        "yaxis": axis(theme, "", type="category", autorange="reversed"),
-    }
-    return {"data": [trace], "layout": layout}
+    return figure(
+        theme,
+        [trace],
+        showlegend=False,
+        xaxis=axis(theme, say("Time per step ({unit})", unit=unit.symbol), rangemode="tozero"),
+        yaxis=axis(theme, "", type="category", autorange="reversed"),
+    )
 
 
 def row_samples(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     """Times of a row in every iteration: ``side`` (base or new), ``capture`` and ``time_ns``."""
-    if not row_count(table):
+    times: dict[tuple[str, str], list[float]] = {}
+    for side, capture, time_ns in rows_of(table, "side", "capture", "time_ns"):
+        times.setdefault((side, capture), []).append(float(time_ns))
+    if not times:
         return empty_figure(theme, say("No time in these steps"))
-    sides, captures = column(table, "side"), column(table, "capture")
-    times = [float(value) for value in column(table, "time_ns")]
-    unit = choose_unit(max(times))
-    traces = []
-    for (side, capture), color in _colors(sides, captures).items():
-        chosen = [
-            time for time, *of in zip(times, sides, captures, strict=True) if of == [side, capture]
-        ]
-        names = {"base": say("Base"), "new": say("New")}
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": f"{names[side]}: {capture}",
-                "x": list(range(len(chosen))),
-                "y": [unit.of(time) for time in chosen],
-                "customdata": chosen,
-                "marker": {"color": color, "opacity": 0.7},
-                "hovertemplate": "%{customdata:,.0f} ns<extra></extra>",
-            }
-        )
-    layout = base_layout(theme) | {
-        "xaxis": axis(theme, say("Iteration of the capture")),
-        "yaxis": axis(theme, say("Time ({unit})", unit=unit.symbol), rangemode="tozero"),
-    }
-    return {"data": traces, "layout": layout}
-
-
-def _colors(sides: list[str], captures: list[str]) -> dict[tuple[str, str], str]:
-    """Return the color of each capture, in order."""
-    pairs = dict.fromkeys(zip(sides, captures, strict=True))
-    return {pair: _BASE if pair[0] == "base" else _NEW for pair in pairs}
+    unit = choose_unit(max(map(max, times.values())))
+    names = {"base": say("Base"), "new": say("New")}
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": f"{names[side]}: {capture}",
+            "x": list(range(len(chosen))),
+            "y": [unit.of(time) for time in chosen],
+            "customdata": chosen,
+            "marker": {"color": _BASE if side == "base" else _NEW, "opacity": 0.7},
+            "hovertemplate": "%{customdata:,.0f} ns<extra></extra>",
+        }
+        for (side, capture), chosen in times.items()
+    ]
+    return figure(
+        theme,
+        traces,
+        xaxis=axis(theme, say("Iteration of the capture")),
+        yaxis=axis(theme, say("Time ({unit})", unit=unit.symbol), rangemode="tozero"),
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from aggregator.tables.plotly.theme import COLORS, IDLE, Figure, Theme, axis, base_layout
+from aggregator.tables.plotly.theme import COLORS, IDLE, Figure, Theme, axis, figure
 from aggregator.tables.plotly.values import choose_unit
 from aggregator.texts import say
 
@@ -47,9 +47,10 @@ def slow_ranks(found: Stragglers, theme: Theme = Theme.LIGHT) -> Figure:
         "colorbar": {"title": {"text": say("Late ({unit})", unit=unit.symbol)}},
         "hovertemplate": say("rank %{{y}}, iteration %{{x}}: %{{customdata:,}} ns<extra></extra>"),
     }
-    layout = base_layout(theme) | {
-        "xaxis": axis(theme, say("Iteration"), type="category"),
-        "yaxis": axis(theme, say("Rank"), type="category", autorange="reversed"),
-        "meta": {"verdict": found.verdict, "columns_of": int(widths.max(initial=1))},
-    }
-    return {"data": [trace], "layout": layout}
+    return figure(
+        theme,
+        [trace],
+        xaxis=axis(theme, say("Iteration"), type="category"),
+        yaxis=axis(theme, say("Rank"), type="category", autorange="reversed"),
+        meta={"verdict": found.verdict, "columns_of": int(widths.max(initial=1))},
+    )

@@ -17,11 +17,11 @@ from aggregator.tables.plotly.theme import (
     Part,
     Theme,
     axis,
-    base_layout,
     empty_figure,
+    figure,
     split_communication,
 )
-from aggregator.tables.plotly.values import Table, TimeUnit, choose_unit, column
+from aggregator.tables.plotly.values import Table, TimeUnit, choose_unit, rows_of
 from aggregator.texts import say
 
 #: A browser takes about a second for a thousand stacked bars, which are too narrow to see.
@@ -105,19 +105,20 @@ def iteration_summary(
     unit = choose_unit(max(bar.duration_ns for bar in bars))
     profiled = [iteration.index for iteration in everything if iteration.is_profiled]
     bounds = {"iter_start": min(profiled), "iter_stop": max(profiled)} if profiled else {}
-    layout = base_layout(theme) | {
-        "barmode": "stack",
-        "bargap": 0,
-        "xaxis": axis(theme, say("Iteration"), type="linear"),
-        "yaxis": axis(theme, say("Duration ({unit})", unit=unit.symbol), rangemode="tozero"),
-        "shapes": _bounds(bounds, theme),
-        "meta": _meta(bars, size, unit, bounds),
-    }
     parts = [
         part for part in PARTS if part not in RARE_PARTS or any(bar.part_ns(part) for bar in bars)
     ]
     traces = [_trace(part, bars, unit) for part in (*parts, "outside")]
-    return {"data": traces, "layout": layout}
+    return figure(
+        theme,
+        traces,
+        barmode="stack",
+        bargap=0,
+        xaxis=axis(theme, say("Iteration"), type="linear"),
+        yaxis=axis(theme, say("Duration ({unit})", unit=unit.symbol), rangemode="tozero"),
+        shapes=_bounds(bounds, theme),
+        meta=_meta(bars, size, unit, bounds),
+    )
 
 
 def _meta(bars: list[_Bar], size: int, unit: TimeUnit, bounds: dict[str, int]) -> dict[str, object]:
@@ -129,23 +130,16 @@ def _meta(bars: list[_Bar], size: int, unit: TimeUnit, bounds: dict[str, int]) -
         "statistic": "mean",
         "first": bars[0].first.index,
         "last": bars[-1].last.index,
-        "iter_start": bounds.get("iter_start"),
-        "iter_stop": bounds.get("iter_stop"),
+        "iter_start": None,
+        "iter_stop": None,
+        **bounds,
         "bars": [_about(bar) for bar in bars],
     }
 
 
 def _iterations(table: Table) -> list[_Iteration]:
-    parts = [column(table, f"{part}_duration_ns") for part in PARTS]
-    rows = zip(
-        column(table, "iteration_index"),
-        column(table, "kind"),
-        column(table, "is_profiled"),
-        column(table, "duration_ns"),
-        column(table, "phase"),
-        *parts,
-        strict=True,
-    )
+    names = ("iteration_index", "kind", "is_profiled", "duration_ns", "phase")
+    rows = rows_of(table, *names, *(f"{part}_duration_ns" for part in PARTS))
     found = [
         _Iteration(
             index,

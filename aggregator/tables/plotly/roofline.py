@@ -13,7 +13,7 @@ from aggregator.tables.plotly.theme import (
     base_layout,
     empty_figure,
 )
-from aggregator.tables.plotly.values import Table, column
+from aggregator.tables.plotly.values import Table, rows_of
 from aggregator.texts import say
 
 MAX_POINTS = 400  # Number of ops shown, those with the most GPU time.
@@ -41,7 +41,7 @@ def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
         theme: Color theme.
     """
     points = _points(ops)
-    peaks = dict(zip(column(rates, "rate_name"), column(rates, "rate"), strict=True))
+    peaks = dict(rows_of(rates, "rate_name", "rate"))
     bandwidth = peaks.get("bandwidth")
     if not points:
         return empty_figure(theme, say("No op with known operations and bytes"))
@@ -78,10 +78,7 @@ def _points(ops: Table) -> list[Part]:
         *("op_id", "op_name", "arithmetic_intensity", "tflops_per_second", "bound"),
         *("gpu_time_ns", "peak_pct", "left_time_ns", "precision"),
     )
-    rows = [
-        dict(zip(names, row, strict=True))
-        for row in zip(*(column(ops, name) for name in names), strict=True)
-    ]
+    rows = [dict(zip(names, row, strict=True)) for row in rows_of(ops, *names)]
     usable = [
         row
         for row in rows

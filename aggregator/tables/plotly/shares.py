@@ -15,8 +15,8 @@ from aggregator.tables.plotly.theme import (
     Part,
     Theme,
     axis,
-    base_layout,
     empty_figure,
+    figure,
     split_communication,
 )
 from aggregator.tables.plotly.values import Table, choose_unit, only_row
@@ -62,29 +62,26 @@ def kernel_gpu_time(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
     Communication, where there is any, is a part of its own; the row counts it among the others.
     """
-    names = ("using_tc_gpu_time_ns", "memory_gpu_time_ns", "other_gpu_time_ns")
-    using, memory, other = only_row(table, *names)
-    (communication,) = only_row(table, "communication_gpu_time_ns")
+    names = ("using_tc", "memory", "communication", "other")
+    using, memory, communication, other = only_row(table, *(f"{n}_gpu_time_ns" for n in names))
     rest = other if other is None else other - (communication or 0)
-    times = (using, memory, *([communication] if communication else []), rest)
-    kernels = ("tc", "memory", *(["communication"] if communication else []), "non_tc")
-    names_of = {
-        "tc": PART_NAMES["tc"],
-        "memory": say("Memory Kernels"),
-        "communication": say("Communication"),
-        "non_tc": say("All Other Kernels"),
+    times = {
+        "tc": (PART_NAMES["tc"], using),
+        "memory": (say("Memory Kernels"), memory),
+        "communication": (say("Communication"), communication),
+        "non_tc": (say("All Other Kernels"), rest),
     }
-    labels = [names_of[part] for part in kernels]
-    colors = [COLORS[part] for part in kernels]
-    total = sum(time or 0 for time in times)
+    if not communication:
+        del times["communication"]
+    total = sum(time or 0 for _, time in times.values())
     unit = choose_unit(total)
     slices = [
-        _Slice(label, unit.of(time), color, _exact_ns(time))
-        for label, time, color in zip(labels, times, colors, strict=True)
+        _Slice(label, unit.of(time), COLORS[part], _exact_ns(time))
+        for part, (label, time) in times.items()
     ]
-    figure = _donut(slices, theme, center=f"{total / unit.ns:.3g} {unit.symbol}")
-    figure["layout"]["meta"] = {"unit": unit.symbol, "unit_ns": unit.ns, "total_ns": total}
-    return figure
+    drawn = _donut(slices, theme, center=f"{total / unit.ns:.3g} {unit.symbol}")
+    drawn["layout"]["meta"] = {"unit": unit.symbol, "unit_ns": unit.ns, "total_ns": total}
+    return drawn
 
 
 def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
@@ -93,16 +90,17 @@ def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     values = split_communication(dict(zip(PARTS, row, strict=True)))
     if all(value is None for value in values.values()):
         return empty_figure(theme, _NO_VALUES)
-    layout = base_layout(theme) | {
-        "barmode": "stack",
-        "xaxis": axis(theme, say("Share of the wall time (%)"), range=[0, 100]),
-        "yaxis": {"visible": False},
-        "legend": {"orientation": "h", "traceorder": "normal", "x": 0, "y": 1.02},
-    }
     segments = [
         _segment(part, value) for part, value in values.items() if value or part not in RARE_PARTS
     ]
-    return {"data": segments, "layout": layout}
+    return figure(
+        theme,
+        segments,
+        barmode="stack",
+        xaxis=axis(theme, say("Share of the wall time (%)"), range=[0, 100]),
+        yaxis={"visible": False},
+        legend={"orientation": "h", "traceorder": "normal", "x": 0, "y": 1.02},
+    )
 
 
 def _segment(part: str, value: float | None) -> Part:
@@ -140,7 +138,7 @@ def _donut(slices: list[_Slice], theme: Theme, *, center: str) -> Figure:
         "hovertemplate": "%{label}: %{customdata} (%{percent})<extra></extra>",
     }
     note = {"text": center, "showarrow": False, "x": 0.5, "y": 0.5, "font": {"size": 20}}
-    return {"data": [trace], "layout": base_layout(theme) | {"annotations": [note]}}
+    return figure(theme, [trace], annotations=[note])
 
 
 def _percent(name: str, value: float | None, color: str) -> _Slice:

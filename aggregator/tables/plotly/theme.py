@@ -100,9 +100,13 @@ def axis(theme: Theme, title: str, **more: Any) -> Part:
     return {"title": {"text": title}, "automargin": True, **colors, **more}
 
 
+def figure(theme: Theme, traces: list[Part], **layout: Any) -> Figure:
+    """Return traces on a layout in the theme's colors."""
+    return {"data": traces, "layout": base_layout(theme) | layout}
+
+
 def empty_figure(theme: Theme, reason: str) -> Figure:
     """Return a figure without data that shows the reason."""
     at = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
-    notes = {"annotations": [{"text": reason, "showarrow": False, **at}]}
-    hidden = {"visible": False}
-    return {"data": [], "layout": base_layout(theme) | notes | {"xaxis": hidden, "yaxis": hidden}}
+    note, hidden = {"text": reason, "showarrow": False, **at}, {"visible": False}
+    return figure(theme, [], annotations=[note], xaxis=hidden, yaxis=hidden)

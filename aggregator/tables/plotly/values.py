@@ -32,10 +32,14 @@ def row_count(table: Table) -> int:
     return 0
 
 
+def rows_of(table: Table, *names: str) -> list[tuple[Any, ...]]:
+    """Return the values of some columns by row."""
+    return list(zip(*(column(table, name) for name in names), strict=True))
+
+
 def only_row(table: Table, *names: str) -> list[Any]:
     """Return the values of a table of one row; all None if it is empty."""
-    values = [column(table, name) for name in names]
-    return [found[0] if found else None for found in values]
+    return list(next(iter(rows_of(table, *names)), [None] * len(names)))
 
 
 @dataclass(frozen=True)

@@ -248,9 +248,6 @@ CHANGES: Final[Mapping[str, DeclaredChange]] = {row.name: row for row in _ROWS}
 def make_changes(values: Mapping[str, Sequence[str]]) -> list[Change]:
     """Make the changes of a what-if but that of a rank, in the order of the table.
 
-    Args:
-        values: The values of each change that was asked for.
-
     Raises:
         InvalidValueError: A value does not fit its change.
     """

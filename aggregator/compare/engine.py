@@ -58,13 +58,7 @@ class _Times:
 def compare(
     base: Sequence[CaptureData], new: Sequence[CaptureData], *, is_one_capture: bool = False
 ) -> Comparison:
-    """Compare two sides; at least one capture each.
-
-    Args:
-        base: Captures of the base.
-        new: Captures of the new side.
-        is_one_capture: Both sides are parts of the same run.
-    """
+    """Compare two sides; at least one capture each."""
     sides = Side(tuple(run.capture for run in base)), Side(tuple(run.capture for run in new))
     targets = match_ops(_all_ops(base), _all_ops(new))
     cells = list(_collect(base, new, targets).values())

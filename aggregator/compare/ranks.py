@@ -40,13 +40,7 @@ class RankTimes:
 
 
 def read_rank_times(store: EventStore, aggr: int, numbers: Int64) -> tuple[RankTimes, ...]:
-    """Read the times of each rank in some iterations; empty: there is one rank, or none is known.
-
-    Args:
-        store: The events.
-        aggr: Number of the aggregation.
-        numbers: The compared iterations, at least one.
-    """
+    """Read the times of each rank in some iterations; empty: one rank, or none is known."""
     if not store.has("ranks"):
         return ()
     ranks = store.values("ranks", "rank", "id", "process")
@@ -95,14 +89,7 @@ def slow_rank(
     base_ns: float,
     slower_ns: float,
 ) -> Text | None:
-    """Return a sentence that names the rank whose host became slower, or None if there is none.
-
-    Args:
-        base: The ranks of each capture of the base.
-        new: The ranks of each capture of the new side.
-        base_ns: Mean step of the base.
-        slower_ns: How much longer the new one is.
-    """
+    """Return a sentence that names the rank whose host became slower, or None if there is none."""
     before, after = _by_rank(base), _by_rank(new)
     if len(before) < 2 or before.keys() != after.keys():
         return None

@@ -86,14 +86,7 @@ def read_tables(data: AggregationData, strings: Strings) -> Part:
 
 
 def read_table(spec: TableSpec, data: AggregationData, strings: Strings, limit: int = ROWS) -> Part:
-    """The first rows of a table, how many there are, and the reasons of unknown columns.
-
-    Args:
-        spec: The table.
-        data: The aggregation.
-        strings: Collects the texts.
-        limit: Read at most this many rows.
-    """
+    """The first rows of a table, how many there are, and the reasons of unknown columns."""
     table = data.resolve(spec)
     query = parse_list_query(spec, {"ordering": ",".join(_FIRST.get(spec.name, ()))})
     rows = list(iter_rows(table, query, data.database, limit=limit))

@@ -63,11 +63,6 @@ def write_html_report(
 ) -> None:
     """Write the whole file.
 
-    Args:
-        request: The subject.
-        stream: Where it goes.
-        on_rows: Called with the number of rows read since the last call.
-
     Raises:
         ReportPageMissingError: The frontend was not built.
         DatabaseError: The database cannot be read, or has no such aggregation or domain.

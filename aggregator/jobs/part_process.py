@@ -30,12 +30,6 @@ def run_apart(
 ) -> Result:
     """Do a part in a process of its own, which is killed at the limit, whatever it computes.
 
-    Args:
-        name: The part.
-        request: Its request.
-        limit_s: How long it may take.
-        is_abandoned: Whether the result is no longer wanted.
-
     Raises:
         DlprofError: The part failed, or took too long.
     """

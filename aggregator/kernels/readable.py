@@ -56,12 +56,7 @@ _Reader: TypeAlias = Callable[[str, "re.Match[str]", ElementTypes], str]
 
 
 def readable_name(name: str, types: ElementTypes) -> str:
-    """Return the readable name of a kernel.
-
-    Args:
-        name: Demangled name, with template arguments.
-        types: Its element types, as far as the name has them.
-    """
+    """Return the readable name of a kernel."""
     text = signature_text(name)
     for pattern, read in _FAMILIES:
         if (found := pattern.search(text)) is not None and (words := read(text, found, types)):

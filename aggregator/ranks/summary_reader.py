@@ -102,18 +102,14 @@ def is_rank_summary(path: Path) -> bool:
     return KEY in metadata
 
 
-def read_rank_summary(path: Path, label: str = "") -> RankSummary:
+def read_rank_summary(path: Path) -> RankSummary:
     """Read a summary.
-
-    Args:
-        path: The file.
-        label: How the user named it; empty: the path.
 
     Raises:
         ProfileNotFoundError: There is no such file.
         CorruptProfileError: The file is damaged, or another version wrote it.
     """
-    label = label or str(path)
+    label = str(path)
     if not path.is_file():
         raise ProfileNotFoundError(say("The rank file '{path}' does not exist.", path=label))
     try:

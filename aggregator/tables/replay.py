@@ -24,10 +24,6 @@ def replayed_profile(
 ) -> tuple[ReplayedProfile, bool]:
     """Replay all steady steps, and say whether that is without the costs of profiling.
 
-    Args:
-        data: The aggregation.
-        corrected: Without those costs, where the step without profiling is known.
-
     Raises:
         ReplayError: The profile cannot be replayed.
     """

@@ -20,12 +20,7 @@ MOST_ROWS: Final = 256
 
 
 def slow_ranks(found: Stragglers, theme: Theme = Theme.LIGHT) -> Figure:
-    """Return the time of each rank over the median of the others, by iteration.
-
-    Args:
-        found: The ranks compared.
-        theme: Color theme.
-    """
+    """Return the time of each rank over the median of the others, by iteration."""
     ranks, steps = found.ranks, found.iterations
     latest = sorted(range(len(ranks)), key=lambda row: -ranks[row].late_ns)[:MOST_ROWS]
     rows = sorted(latest)

@@ -114,13 +114,7 @@ def _counter(
 
 
 def counter_items(counter: Counter, label: int, origin_ns: int) -> tuple[Items, Scale]:
-    """Return the samples as items, whose rows are values in steps of a scale.
-
-    Args:
-        counter: The counter.
-        label: Of all items.
-        origin_ns: The time from which the times of items are counted.
-    """
+    """Return the samples as items, whose rows are values in steps of a scale."""
     start, stop = counter.start_ns - origin_ns, counter.end_ns - origin_ns
     step = -(-int(counter.value.max(initial=1)) // _MOST_ROW)
     row = -(-counter.value // step)

@@ -33,11 +33,6 @@ _CATEGORIES: Final = (*_TYPED, *_OTHERS)
 def write_trace(events: Events, aggregation: int, out: IO[bytes]) -> int:
     """Write the events as a Perfetto trace.
 
-    Args:
-        events: A database, or a part of its time.
-        aggregation: The aggregation whose iterations are shown.
-        out: Where to write, in pieces.
-
     Returns:
         The number of slices.
     """

@@ -36,7 +36,8 @@ class DlprofError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep hint and details on the way from another process."""
-        return partial(type(self), hint=self.hint, **self.details), (self.message,)
+        values: dict[str, Any] = {"hint": self.hint, **self.details}
+        return partial(type(self), **values), (self.message,)
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the one error shape of the REST API and of stored jobs."""

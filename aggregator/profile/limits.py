@@ -204,6 +204,16 @@ class BoundKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+BOUND_WORDS: Final = {
+    BoundKind.AT_LEAST: "at least",
+    BoundKind.AT_MOST: "at most",
+    BoundKind.UNKNOWN: "uncertain",
+}
+"""What stands before or behind a figure."""
+BOUND_SIGNS: Final = {BoundKind.AT_LEAST: ">= ", BoundKind.AT_MOST: "<= ", BoundKind.UNKNOWN: "? "}
+"""The same where there is no room for words."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A quantity that people read, and which limits make it a bound."""

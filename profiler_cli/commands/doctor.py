@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.errors import DlprofError, UsageError
+from aggregator.profile.limits import BOUND_WORDS, BoundKind
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.system.replies import to_plain
 from profiler_cli.commands.databases import open_any, opened_aggregation
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 EXIT_LIMITED: Final = 10
 EXIT_UNREADABLE: Final = 4
 _WIDTH: Final = 100
-_SIGNS: Final = {"at_least": "at least as shown", "at_most": "at most as shown"}
 _EPILOG: Final = (
     "Exit codes: 0 no fault was found; 10 the capture lacks or contradicts something; 2 usage; "
     "4 the file cannot be read. How a capture was made (graphs recorded whole, some of the ranks, "
@@ -103,7 +103,8 @@ def _limit_lines(number: int, limit: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _bound_text(bound: Mapping[str, Any]) -> str:
-    sign = _SIGNS.get(bound["bound"], "unknown")
+    is_known = bound["bound"] != BoundKind.UNKNOWN
+    sign = f"{BOUND_WORDS[bound['bound']]} as shown" if is_known else "unknown"
     return f"{bound['title']}: {sign} ({', '.join(bound['limits'])})"
 
 

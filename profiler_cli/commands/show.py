@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from aggregator.profile.limits import BOUND_SIGNS, BOUND_WORDS, BoundKind
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from profiler_cli.commands.databases import open_any, opened_aggregation
 from profiler_cli.console import EXIT_DONE
@@ -160,30 +161,22 @@ def _busy(document: Mapping[str, Any]) -> str:
     return f"GPU busy {busy}, idle {idle}"
 
 
-def marked(value: str, bound: str | None) -> str:
+def marked(value: str, bound: BoundKind | None) -> str:
     """A figure with what the limits of the capture make of it."""
-    if bound == "unknown":
+    if bound is BoundKind.UNKNOWN:
         return f"unknown, by the records {value}"
-    return value if bound is None else f"{_WORDS[bound]} {value}"
+    return value if bound is None else f"{BOUND_WORDS[bound]} {value}"
 
 
-_WORDS: Final[Mapping[str, str]] = {
-    "at_least": "at least",
-    "at_most": "at most",
-    "unknown": "uncertain",
-}
-_SIGNS: Final[Mapping[str, str]] = {"at_least": ">= ", "at_most": "<= ", "unknown": "? "}
-
-
-def _noted(figure: str, bounds: Mapping[str, str]) -> str:
+def _noted(figure: str, bounds: Mapping[str, BoundKind]) -> str:
     """What the limits make of a column, behind its title."""
-    return f" ({_WORDS[bounds[figure]]})" if figure in bounds else ""
+    return f" ({BOUND_WORDS[bounds[figure]]})" if figure in bounds else ""
 
 
-def _part(part: Mapping[str, Any], bounds: Mapping[str, str]) -> str:
+def _part(part: Mapping[str, Any], bounds: Mapping[str, BoundKind]) -> str:
     """The share of a part of the step, which has the bound of busy or of idle time."""
-    sign = _SIGNS.get(bounds.get("gpu_busy" if part["is_busy"] else "gpu_idle", ""), "")
-    return f"{sign}{part['pct']:.1f}"
+    bound = bounds.get("gpu_busy" if part["is_busy"] else "gpu_idle")
+    return f"{BOUND_SIGNS[bound] if bound else ''}{part['pct']:.1f}"
 
 
 def _step_lines(document: Mapping[str, Any]) -> Iterator[str]:

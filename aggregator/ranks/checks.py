@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from aggregator.dldb.rows.ranks import NOTHING
 from aggregator.errors import NotOneJobError
 from aggregator.profile.profile import ProfileWarning
-from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, Clock, runs_beside_others
+from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, runs_beside_others
 from aggregator.ranks.file_names import ranks_in_name
 from aggregator.ranks.rank_database import RankDatabase
 from aggregator.system.untrusted_json import read_count
 from aggregator.texts import say
 
+if TYPE_CHECKING:
+    from aggregator.ranks.summary_reader import RankSummary
 
-class RankFile(Protocol):
-    """A capture of one or several ranks: its database, or its summary."""
 
-    @property
-    def label(self) -> str:
-        """The name for messages, a path."""
-
-    @property
-    def meta(self) -> Mapping[str, str]:
-        """Content of ``dldb_meta``."""
-
-    @property
-    def ranks(self) -> Sequence[object]:
-        """Its ranks."""
-
-    @property
-    def clock(self) -> Clock:
-        """How its times are moved to the common clock."""
-
-    @property
-    def recorded_ranks(self) -> tuple[int, ...]:
-        """Numbers in the job that are certain, or an empty text if it is unknown."""
-
-    def fingerprint(self) -> tuple[object, ...]:
-        """Return a value that is equal for two copies of one capture of the same processes."""
+RankFile: TypeAlias = "RankDatabase | RankSummary"
+"""A capture of one or several ranks."""
 
 
 def require_one_job(databases: Sequence[RankFile]) -> None:

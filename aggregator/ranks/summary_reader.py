@@ -60,7 +60,7 @@ class StepRows:
 
 @dataclass
 class RankSummary:
-    """One summary. It is a ``RankFile``."""
+    """One summary."""
 
     label: str  # The path as it was named.
     meta: Mapping[str, str]

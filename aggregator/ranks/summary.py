@@ -267,9 +267,9 @@ class _Summary:
         sizes = [self._bytes.get(kernel) for kernel in found.kernel[own].tolist()]
         columns = {
             "kind": kinds.cast(pa.string()),
-            "device": pa.array(found.device[own]),
-            "stream": pa.array(found.stream[own]),
-            "call": pa.array(found.call[own], mask=found.call[own] < 0),
+            "device": pa.array(found.device[own], pa.int64()),
+            "stream": pa.array(found.stream[own], pa.int64()),
+            "call": pa.array(found.call[own], pa.int64(), mask=found.call[own] < 0),
             "bytes": pa.array(sizes, pa.int64()),
         }
         for name in TIMES:

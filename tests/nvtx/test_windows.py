@@ -21,6 +21,7 @@ from dlprof_nvtx.baseline_timing import REFERENCE, STARTED, Reference  # noqa: E
 from dlprof_nvtx.marker_sampling import DETAIL_VARIABLE, LIGHT  # noqa: E402
 from dlprof_nvtx.names import Names  # noqa: E402
 from dlprof_nvtx.patches import CALLS, PATCHES  # noqa: E402
+from dlprof_nvtx.standby import STANDBY  # noqa: E402
 from dlprof_nvtx.state import STATE  # noqa: E402
 from dlprof_nvtx.windows import BARE_STEPS, WINDOW_STEPS, WINDOWS, Windows  # noqa: E402
 
@@ -616,3 +617,24 @@ def test_windows_of_all_ranks_begin_with_the_same_step(
     # THEN all begin where the first of them does
     assert len(set(began.values())) == 1
     assert 6 <= began[0] <= 9
+
+
+@pytest.mark.parametrize(
+    ("lengths_s", "kept"), [([1] * 300 + [7] * 40, 8), ([0.1] * 500, 200), ([100] * 5, 3)]
+)
+def test_window_that_is_asked_for_follows_steps_of_the_last_minute(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lengths_s: list[float], kept: int
+) -> None:
+    """Steps that have become slower are not to be compared with faster ones before them."""
+    found, loop = windows.Windows(), windows.Loop("SGD", "optimizer", 0)
+    asked: list[int] = []
+    monkeypatch.setattr(STANDBY, "folder", tmp_path)
+    monkeypatch.setattr(STANDBY, "is_due", lambda *_, **__: bool(asked))
+    monkeypatch.setattr(found, "attach", lambda _: None)
+    now_ns = 0
+    for number, length_s in enumerate(lengths_s, start=1):
+        now_ns += round(length_s * 1e9)
+        asked += [number] * (number == len(lengths_s))
+        found._stand_by(loop, round(length_s * 1e9), now_ns, "")
+    assert [length for length, _ in loop.bare] == [round(x * 1e9) for x in lengths_s[-kept:]]
+    assert loop.bare_before == len(loop.bare_phases) == kept

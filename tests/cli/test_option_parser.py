@@ -64,44 +64,6 @@ SPELLINGS = [
     if option.kind is not None
     for spelling in option.spellings
 ]
-# The guides' names and the aliases that go beside them.
-EXPECTED_SPELLINGS = {
-    "help": {"-h", "--help"},
-    "version": {"-V", "--version"},
-    "force": {"-f", "--force"},
-    "verbosity": {"-v", "--verbosity"},
-    "mode": {"-m", "--mode"},
-    "database": {"--database", "--nsys_database"},
-    "nsys_base_name": {"--nsys_base_name", "--nsys_base_output_filename"},
-    "nsys_opts": {"--nsys_opts", "--nsys_options"},
-    "delay": {"-y", "--delay"},
-    "duration": {"-d", "--duration"},
-    "detailed_mode": {"--detailed_mode"},
-    "nsys_profile_range": {"--nsys_profile_range"},
-    "collector": {"--collector"},
-    "graph_nodes": {"--graph_nodes"},
-    "phase": {"--phase"},
-    "bare_step_ms": {"--bare_step_ms"},
-    "bare_steps": {"--bare_steps"},
-    "end_with_dlprof": {"--end_with_dlprof"},
-    "profile_steps": {"--profile_steps"},
-    "detail": {"--detail"},
-    "memory": {"--memory"},
-    "key_node": {"--key_node", "--key_op"},
-    "iter_start": {"--iter_start"},
-    "iter_stop": {"--iter_stop"},
-    "gpu_peaks": {"--gpu_peaks"},
-    "output_path": {"--output_path"},
-    "profile_name": {"--profile_name", "--base_name"},
-    "reports": {"--reports", "--report"},
-    "formats": {"--formats", "--file_formats"},
-    "domains": {"--domains"},
-    "dump_model_data": {"--dump_model_data"},
-    "extended": {"--extended"},
-    "tb_dir": {"--tb_dir"},
-    "suppress_tb_files": {"-b", "--suppress_tb_files"},
-    "graphdef": {"--graphdef"},
-}
 
 
 def spelling_id(value: object) -> str:
@@ -117,11 +79,6 @@ def test_the_steps_to_record_are_a_number_or_all(text: str, is_valid: bool) -> N
         return
     with pytest.raises(UsageError, match="expects a whole number of at least 1, or all"):
         parse_options([f"--profile_steps={text}", "true"])
-
-
-def test_every_option_of_the_guides_has_all_its_spellings() -> None:
-    spellings = {option.name: set(option.spellings) for option in OPTIONS}
-    assert {name: spellings[name] for name in EXPECTED_SPELLINGS} == EXPECTED_SPELLINGS
 
 
 def test_every_option_is_a_field_and_no_spelling_means_two() -> None:

@@ -1,7 +1,7 @@
-"""Tables of a profile of 20,000 ops cost few steps of SQLite's machine; time is not measured.
+"""Tables of a profile of 8,000 ops cost few steps of SQLite's machine; time is not measured.
 
-A join or a condition that looks through all rows for each row takes 400 million of them; the limits
-are 5 million for the first page and 20 million for any.
+A join or a condition that looks through all rows for each row takes 64 million of them; the limits
+are 2 million for the first page and 8 million for any.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RANKS, BLOCKS, OPS, STEPS = 2, 10, 10, 2
 NAMES = ("linear", "gelu", "layer_norm", "conv2d", "softmax")
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
-SMALL, LARGE = 3_000, 20_000
+SMALL, LARGE = 3_000, 8_000
 MOST_FOR_THE_FIRST_PAGE, MOST_FOR_ANY = 240, 1_000
 """Steps for each op of the profile."""
 _STEPS_PER_CALL = 1_000

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import os
 import re
 import sqlite3
@@ -122,7 +121,10 @@ def _poisoned(original: Path, folder: Path, view: str, sql: str) -> Path:
 @pytest.mark.parametrize(
     ("view", "sql"),
     [
-        *itertools.product(("view_db_version", "view_aggregations", "view_op_nodes"), ("i", HUGE)),
+        ("view_db_version", HUGE),
+        ("view_aggregations", "i"),
+        ("view_op_nodes", "i"),
+        ("view_op_nodes", HUGE),
         ("view_system_config", "load_extension('/tmp/evil.so')"),
         ("view_domains", "readfile('/etc/passwd')"),
         ("view_op_nodes", "randomblob(1e9)"),

@@ -185,13 +185,6 @@ def test_a_crash_in_the_bare_steps_keeps_its_exit_code(bench: Bench) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_lack_of_memory_in_the_bare_steps_is_named(bench: Bench) -> None:
-    end = 'raise torch.OutOfMemoryError("CUDA out of memory")'
-    done = bench.run(TRAIN.format(steps=6, seconds=0.01, end=end))
-    assert done.returncode == 1
-    assert "The memory of the GPU was full when the application ended: --memory" in done.stderr
-
-
 def test_cuda_that_torch_loads_begins_nothing(bench: Bench) -> None:
     """The driver's library is mapped long before the markers are enabled."""
     library = bench.folder / "libcuda.so.1"
@@ -252,15 +245,6 @@ def test_a_program_without_a_loop_is_profiled_from_its_import_of_torch(bench: Be
     assert bench.started()
     reason = str(bench.reference()["reason"])
     assert reason.startswith("The program's own files name nothing")
-
-
-def test_a_loop_of_plain_tensors_is_profiled_from_its_import_of_torch(bench: Bench) -> None:
-    done = bench.run(
-        "import torch\nw = torch.zeros(3, requires_grad=True)\n"
-        "for _ in range(30):\n    (w * 2).sum().backward()\n"
-    )
-    assert done.returncode == 0
-    assert bench.started()
 
 
 def test_a_data_loader_leaves_half_of_its_steps_to_the_profile(bench: Bench) -> None:

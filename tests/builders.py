@@ -6,7 +6,10 @@ columns are named as Nsight Systems 2025.3 names them; ``write`` can rename, dro
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import lzma
 import random
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -455,6 +458,27 @@ def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Rows of a query on any SQLite file, opened for reading only."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         return connection.execute(sql, parameters).fetchall()
+
+
+def alter(path: Path, *statements: str) -> Path:
+    """Change an SQLite file; returns its path."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    return path
+
+
+def unpacked(packed: Path, folder: Path) -> Path:
+    """The content of an ``.xz`` file, as a file in a folder."""
+    path = folder / packed.stem
+    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    return path
+
+
+def oracle(shared_dir: Path, name: str) -> list[dict[str, str]]:
+    """Rows of a report of NVIDIA's ``nsys stats``."""
+    packed = shared_dir / "oracles" / f"{name}.csv.xz"
+    return list(csv.DictReader(io.StringIO(lzma.decompress(packed.read_bytes()).decode())))
 
 
 def analyze_file(

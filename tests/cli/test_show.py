@@ -19,8 +19,9 @@ from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import summarize
 from profiler_cli.commands.show import _steps
 from profiler_cli.dlprof import main
+from tests.builders import unpacked
 from tests.conftest import ProfileFactory
-from tests.golden.test_steps import CASES, unpacked
+from tests.golden.test_steps import CASES
 
 WHOLE = {"type": "integer"}
 NS = {"type": ["integer", "null"]}

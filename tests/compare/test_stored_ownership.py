@@ -28,7 +28,7 @@ from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.owners import OWNERS
-from tests.builders import query
+from tests.builders import alter, query
 from tests.conftest import ProfileFactory
 
 NAME = "ddp2_resnet50_amp"
@@ -134,9 +134,7 @@ def test_iterations_of_one_phase_own_only_their_own_time(
 ) -> None:
     path = tmp_path / "a.sqlite"
     shutil.copy(imported(NAME), path)
-    with closing(sqlite3.connect(path)) as writer:
-        writer.execute("UPDATE iterations SET aggregated = 0 WHERE aggr = 1 AND iter_value % 3 = 1")
-        writer.commit()
+    alter(path, "UPDATE iterations SET aggregated = 0 WHERE aggr = 1 AND iter_value % 3 = 1")
     with closing(connect_read_only(path)) as connection:
         query = "SELECT iter_value, stop - start FROM iterations WHERE aggr = 1 AND aggregated"
         expected = connection.execute(f"{query} ORDER BY 1").fetchall()
@@ -171,9 +169,7 @@ def test_a_comparison_stores_what_it_computed(database: Path, tmp_path: Path) ->
     """Of a database without steps; those of others are read from their events."""
     other = tmp_path / "b.sqlite"
     _forget(database)
-    with closing(sqlite3.connect(database)) as writer:
-        writer.execute("DELETE FROM steps")
-        writer.commit()
+    alter(database, "DELETE FROM steps")
     shutil.copy(database, other)
     base, new = [[Source.parse(str(path))] for path in (database, other)]
     first = compare_files(base, new, NullProgress(), keep=True)
@@ -208,9 +204,7 @@ def test_rows_that_do_not_add_up_are_not_used(
         span = read_span(connection, 1)
         found = read_ownership(connection, span)
     store_ownership(path, 1, found)
-    with closing(sqlite3.connect(path)) as writer:
-        writer.execute(damage)
-        writer.commit()
+    alter(path, damage)
     with closing(connect_read_only(path)) as connection:
         again, is_stored = find_ownership(connection, 1, span)
     assert not is_stored

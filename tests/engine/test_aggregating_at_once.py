@@ -29,7 +29,7 @@ from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress
 from aggregator.system.temporary_files import announced_commit, await_commit, file_lock
 from aggregator.tables.connection import opened
-from tests.builders import Trace, analyze, query
+from tests.builders import Trace, alter, analyze, query
 
 STEPS, LAUNCHES = 12, 6_000
 SUMMARY = "SELECT wall_time, gpu_utilization, kernels_all_gpu_time FROM view_model_summary"
@@ -162,9 +162,7 @@ def _held_with_changes(database: Path) -> Iterator[None]:
 
 def test_changes_in_a_write_ahead_log_are_aggregated(large: Path, tmp_path: Path) -> None:
     held, plain = (Path(shutil.copy(large, tmp_path / name)) for name in ("held", "plain"))
-    with closing(sqlite3.connect(plain)) as connection:
-        connection.execute(CHANGE)
-        connection.commit()
+    alter(plain, CHANGE)
     request = AggregationRequest(iter_start=2, iter_stop=5)
     with _held_with_changes(held):
         assert held.with_name("held-wal").stat().st_size

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aggregator.profile.settings import KNOWN, cudnn_version_text, read_settings
-from tests.builders import Analyzed, analyze_file, one_gpu, query
+from tests.builders import Analyzed, alter, analyze_file, one_gpu, query
 
 OURS = {"framework": "PyTorch 2.11.0", "cuda_version": "13.0", "cudnn_version": 91900}
 UUID = "691f54c1-06f1-2088-4355-2732a7269da4"
@@ -183,21 +183,18 @@ def test_memory_that_was_not_recorded_is_unknown_with_the_reason(tmp_path: Path)
     ((total, used, before, busy, source, reason),) = found.query(MEMORY)
     assert (total, used, before, busy, source) == (1 << 34, None, None, None, "")
     assert "dlprof" in reason
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE DLPROF_CAPTURE_NOTES (name TEXT, value TEXT)")
-        connection.execute(
-            "INSERT INTO DLPROF_CAPTURE_NOTES VALUES ('nvmlError', 'libnvidia-ml is missing')"
-        )
-        connection.commit()
+    alter(
+        path,
+        "CREATE TABLE DLPROF_CAPTURE_NOTES (name TEXT, value TEXT)",
+        "INSERT INTO DLPROF_CAPTURE_NOTES VALUES ('nvmlError', 'libnvidia-ml is missing')",
+    )
     found.path.unlink()
     assert "libnvidia-ml is missing" in analyzed(path).query(MEMORY)[0][5]
 
 
 def test_samples_that_cannot_be_read_do_not_stop_the_import(tmp_path: Path) -> None:
     path = export(tmp_path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE DLPROF_GPU_SAMPLES (something TEXT)")
-        connection.commit()
+    alter(path, "CREATE TABLE DLPROF_GPU_SAMPLES (something TEXT)")
     assert analyzed(path).query(MEMORY)[0][1] is None
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import lzma
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,7 @@ from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.limits import read_limits
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.sql import iter_rows, resolve_columns
-from tests.builders import Analyzed, Trace, analyze, query
+from tests.builders import Analyzed, Trace, alter, analyze, query
 
 OLDER = Path(__file__).parents[1] / "data" / "older"
 TABLES = {"2.1.13": "413be5edb73d871d"}
@@ -33,9 +31,7 @@ TABLES = {"2.1.13": "413be5edb73d871d"}
 
 
 def test_an_older_one_is_read_but_not_changed(sample_database: Path) -> None:
-    with closing(sqlite3.connect(sample_database)) as connection:
-        connection.execute("UPDATE dldb_meta SET value = '2.0.0' WHERE key = 'db_version'")
-        connection.commit()
+    alter(sample_database, "UPDATE dldb_meta SET value = '2.0.0' WHERE key = 'db_version'")
     before = sample_database.read_bytes()
     with open_database(sample_database) as database:
         assert (database.version, database.is_ours) == ("2.0.0", True)

@@ -16,12 +16,11 @@ from aggregator.errors import DatabaseError, DlprofError, QueryTimeoutError
 from aggregator.system.sql_process import pid_of
 from aggregator.tables import connection as served
 from aggregator.tables.connection import opened
+from tests.builders import alter
 
 
 def _make_view(path: Path, select: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"CREATE VIEW evil AS {select}")
-        connection.commit()
+    alter(path, f"CREATE VIEW evil AS {select}")
 
 
 def _read(path: Path) -> int:
@@ -149,14 +148,10 @@ def test_a_file_of_ours_is_read_in_this_process_and_one_with_other_sql_is_not(
         "CREATE TABLE evil (a, b AS (hex(a)))",
         "CREATE INDEX evil ON ops (upper(op_name))",
     ):
-        with closing(sqlite3.connect(sample_database)) as connection:
-            connection.execute(statement)
-            connection.commit()
+        alter(sample_database, statement)
         with opened(sample_database, time_limit_s=60) as database:
             assert pid_of(database._dldb.connection) != os.getpid()
-        with closing(sqlite3.connect(sample_database)) as connection:
-            connection.execute(f"DROP {statement.split()[1]} evil")
-            connection.commit()
+        alter(sample_database, f"DROP {statement.split()[1]} evil")
 
 
 def test_a_name_that_a_view_of_ours_takes_long_for_is_read_in_another_process(

@@ -11,6 +11,7 @@ import pytest
 from aggregator.dldb.reader import DB_VERSION, open_database
 from aggregator.errors import DldbNotFoundError, DldbVersionError, NotADldbError
 from aggregator.sources.formats import parse_version
+from tests.builders import alter
 
 
 def _foreign(path: Path, version: str, *, ours: bool = False) -> Path:
@@ -88,9 +89,7 @@ def test_files_that_are_no_sqlite_databases(tmp_path: Path, content: bytes) -> N
 
 
 def test_databases_of_other_programs_are_refused(tmp_path: Path, sample_export: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as connection:
-        connection.execute("CREATE TABLE notes (text)")
-        connection.commit()
+    alter(tmp_path / "notes.sqlite", "CREATE TABLE notes (text)")
     for path in (tmp_path / "notes.sqlite", sample_export):
         with pytest.raises(NotADldbError, match="no DLProf database"):
             open_database(path)

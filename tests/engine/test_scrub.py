@@ -12,7 +12,7 @@ from aggregator.errors import ProfileError, UsageError
 from aggregator.sources import open_profile
 from aggregator.sources.nsys.scrub import scrub
 from aggregator.system.progress import NullProgress
-from tests.builders import contents, one_gpu, query
+from tests.builders import alter, contents, one_gpu, query
 from tests.conftest import ProfileFactory
 
 SECRETS = (
@@ -137,9 +137,7 @@ def test_an_export_in_which_a_change_runs_something_is_refused(
     statement: str, tmp_path: Path
 ) -> None:
     source, target = export(tmp_path), tmp_path / "clean.sqlite"
-    with closing(sqlite3.connect(source)) as connection:
-        connection.execute(statement)
-        connection.commit()
+    alter(source, statement)
 
     with pytest.raises(ProfileError, match="trigger or an index that computes"):
         scrub(source, target)
@@ -149,9 +147,7 @@ def test_an_export_in_which_a_change_runs_something_is_refused(
 
 def test_a_plain_index_is_copied(tmp_path: Path) -> None:
     source, target = export(tmp_path), tmp_path / "clean.sqlite"
-    with closing(sqlite3.connect(source)) as connection:
-        connection.execute("CREATE INDEX fine ON StringIds (value)")
-        connection.commit()
+    alter(source, "CREATE INDEX fine ON StringIds (value)")
 
     scrub(source, target)
 

@@ -19,7 +19,7 @@ from aggregator.errors import (
 from aggregator.profile.profile import Profile
 from aggregator.sources import open_profile
 from aggregator.system.progress import NullProgress
-from tests.builders import SCHEMA, START_END, Trace, analyze, analyze_file, global_pid
+from tests.builders import SCHEMA, START_END, Trace, alter, analyze, analyze_file, global_pid
 
 SESSION_NS = 1_700_000_000_000_000_000
 GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -47,14 +47,6 @@ def sample(*, devices: tuple[int, ...] = (0,)) -> Trace:
     for device in devices:
         thread.launch(f"conv{device}", 110 + 20 * device, device=device)
     return trace
-
-
-def alter(path: Path, *statements: str) -> Path:
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-    return path
 
 
 def read(path: Path) -> Profile:

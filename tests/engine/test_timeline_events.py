@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from aggregator.tables.connection import opened
 from aggregator.tables.declared.timeline import TIMELINE_EVENTS
 from aggregator.tables.timeline.hits import Selection
 from aggregator.tables.timeline.range_totals import RangeIterations
-from tests.builders import query
+from tests.builders import alter, query
 from tests.conftest import ProfileFactory
 from tests.engine.test_timeline import tile_columns, whole_tile
 
@@ -270,13 +269,6 @@ def changed(imported: ProfileFactory, tmp_path: Path) -> Path:
     return target
 
 
-def change(database: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(database)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
 @pytest.mark.parametrize(
     "statements",
     [
@@ -298,7 +290,7 @@ def change(database: Path, *statements: str) -> None:
     ids=["crossing", "without length", "end of 64 bits", "all of 64 bits", "lanes", "no events"],
 )
 def test_bad_input_is_shown_and_nothing_is_lost(changed: Path, statements: list[str]) -> None:
-    change(changed, *statements)
+    alter(changed, *statements)
     tables = ("kernels", "memory_ops", "api_calls")
     sums = " + ".join(f"(SELECT count(*) FROM {table})" for table in tables)
     ((count,),) = query(changed, f"SELECT {sums}")
@@ -324,6 +316,6 @@ def test_a_database_that_changes_is_another_version(changed: Path) -> None:
         before = timeline.version
     with answers(changed) as timeline:
         assert timeline.version == before
-    change(changed, "UPDATE kernels SET duration = duration + 1 WHERE id = 1")
+    alter(changed, "UPDATE kernels SET duration = duration + 1 WHERE id = 1")
     with answers(changed) as timeline:
         assert timeline.version != before

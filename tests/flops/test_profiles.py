@@ -14,7 +14,7 @@ from aggregator.frameworks.shapes import convolution_output
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress
-from tests.builders import Trace, analyze, analyze_file, one_gpu
+from tests.builders import Trace, alter, analyze, analyze_file, one_gpu
 from tests.conftest import ProfileFactory
 from tests.flops.counters import DATA
 
@@ -171,8 +171,7 @@ def test_peaks_of_a_gpu_not_in_the_table_are_computed_from_the_profile(
     # GIVEN a capture whose GPU has an unknown name, 132 multiprocessors at 1980 MHz
     source = tmp_path / "ops.sqlite"
     source.write_bytes(lzma.decompress((DATA / "ops.sqlite.xz").read_bytes()))
-    with sqlite3.connect(source) as export:
-        export.execute("UPDATE TARGET_INFO_GPU SET name = 'NVIDIA Tomorrow'")
+    alter(source, "UPDATE TARGET_INFO_GPU SET name = 'NVIDIA Tomorrow'")
     connection = opened(_analyze(source, tmp_path))
     # WHEN it is aggregated, and again with a rate that the user gives
     aggregate(tmp_path / "dldb.sqlite", AggregationRequest(gpu_peaks="bfloat16=1"), NullProgress())

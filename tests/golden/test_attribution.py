@@ -5,16 +5,13 @@ Mapped GPU time is that of ``nsys stats -r nvtx_gpu_proj_sum``, which projects e
 
 from __future__ import annotations
 
-import csv
-import io
-import lzma
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from aggregator.dldb.reader import open_database
+from tests.builders import oracle, query
 from tests.conftest import ProfileFactory
 from tests.golden.slow_reference import Reference, disagreements
 
@@ -33,11 +30,9 @@ def reference(profile: Profile) -> Callable[[str], Reference]:
 def test_the_reference_sees_the_ranges_around_each_kernel_as_nsys_does(
     shared_dir: Path, reference: Callable[[str], Reference], name: str
 ) -> None:
-    path = shared_dir / "oracles" / f"{name}__nvtx_kern_sum.csv.xz"
-    rows = csv.DictReader(io.StringIO(lzma.decompress(path.read_bytes()).decode()))
     # Kernels outside every range have no text; other domains are not the reference's.
     expected: Counter[tuple[int, int, str, str]] = Counter()
-    for row in rows:
+    for row in oracle(shared_dir, f"{name}__nvtx_kern_sum"):
         text = row["NVTX Range"].removeprefix(":")
         if text and not text.startswith("NCCL:"):
             expected[int(row["PID"]), int(row["TID"]), text, row["Kernel Name"]] += int(
@@ -61,24 +56,16 @@ def test_every_kernel_belongs_to_the_op_of_the_slow_reference(
     assert kinds["backward"] > 0.3 * kinds.total()
 
 
-Profiles = Callable[[str], Path]
-
-
 def projections(shared_dir: Path, profile: str) -> list[tuple[str, int]]:
     """Range text and total projected time of the oracle's rows. Unit: ns."""
-    packed = shared_dir / "oracles" / f"{profile}__nvtx_gpu_proj_sum.csv.xz"
-    if not packed.is_file():
-        pytest.skip(f"no oracle {packed.name}")
-    rows = csv.DictReader(io.StringIO(lzma.decompress(packed.read_bytes()).decode()))
+    rows = oracle(shared_dir, f"{profile}__nvtx_gpu_proj_sum")
     return [(row["Range"], int(row["Total Proj Time (ns)"])) for row in rows]
 
 
 def mapped(database: Path, where: str) -> int:
     """Sum of our mapped GPU time over some ops. Unit: ns."""
-    query = "SELECT sum(mapped_gpu_time_sum) FROM view_op_metrics WHERE aggr_id = 1"
-    query += f" AND {where}"
-    with open_database(database) as dldb:
-        return int(dldb.connection.execute(query).fetchone()[0])
+    sql = f"SELECT sum(mapped_gpu_time_sum) FROM view_op_metrics WHERE aggr_id = 1 AND {where}"
+    return int(query(database, sql)[0][0])
 
 
 # Types that no other op calls: nested ones are part of the op around them, and of it alone.

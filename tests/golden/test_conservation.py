@@ -5,9 +5,6 @@ The other side of each comparison is the export itself, or what NVIDIA's ``nsys 
 
 from __future__ import annotations
 
-import csv
-import io
-import lzma
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -19,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import query
+from tests.builders import oracle, query
 
 SMALL = (
     "pytorch_resnet50_fp32",
@@ -340,11 +337,6 @@ def test_each_rank_ran_on_its_own_gpu(imported: Profile) -> None:
 # --- against nsys stats ---------------------------------------------------------------------------
 
 
-def _oracle(shared_dir: Path, name: str, report: str) -> list[dict[str, str]]:
-    path = shared_dir / "oracles" / f"{name}__{report}.csv.xz"
-    return list(csv.DictReader(io.StringIO(lzma.decompress(path.read_bytes()).decode())))
-
-
 def _statistics(rows: list[dict[str, str]], count: str, name: str) -> dict[str, tuple[int, ...]]:
     columns = ("Total Time (ns)", count, "Min (ns)", "Max (ns)")
     return {row[name]: tuple(int(row[column]) for column in columns) for row in rows}
@@ -357,8 +349,8 @@ def test_kernel_statistics_are_nsys_stats(shared_dir: Path, imported: Profile, n
         f" max(kernel_duration) FROM view_kernel_launches {HERE} GROUP BY 1"
     )
     ours = {row[0]: row[1:] for row in query(imported(name), sql)}
-    oracle = _oracle(shared_dir, name, "cuda_gpu_kern_sum")
-    assert ours == _statistics(oracle, "Instances", "Name")
+    rows = oracle(shared_dir, f"{name}__cuda_gpu_kern_sum")
+    assert ours == _statistics(rows, "Instances", "Name")
 
 
 @pytest.mark.parametrize("name", WITH_ORACLE)
@@ -368,8 +360,8 @@ def test_memory_statistics_are_nsys_stats(shared_dir: Path, imported: Profile, n
         " FROM view_memory_ops GROUP BY 1"
     )
     ours = {COPY_KINDS[row[0]]: row[1:] for row in query(imported(name), sql)}
-    oracle = _oracle(shared_dir, name, "cuda_gpu_mem_time_sum")
-    assert ours == _statistics(oracle, "Count", "Operation")
+    rows = oracle(shared_dir, f"{name}__cuda_gpu_mem_time_sum")
+    assert ours == _statistics(rows, "Count", "Operation")
 
 
 @pytest.mark.parametrize("name", WITH_ORACLE)
@@ -379,5 +371,5 @@ def test_api_statistics_are_nsys_stats(shared_dir: Path, imported: Profile, name
         # nsys stats cuts the version that the export appends, if it has four digits.
         calls[re.sub(r"_v\d{4}$", "", api)].append(duration)
     ours = {api: (sum(d), len(d), min(d), max(d)) for api, d in calls.items()}
-    oracle = _oracle(shared_dir, name, "cuda_api_sum")
-    assert ours == _statistics(oracle, "Num Calls", "Name")
+    rows = oracle(shared_dir, f"{name}__cuda_api_sum")
+    assert ours == _statistics(rows, "Num Calls", "Name")

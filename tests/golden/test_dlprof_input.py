@@ -26,7 +26,7 @@ from aggregator.options import AggregationRequest, Mode
 from aggregator.pipeline import aggregate, convert
 from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
-from tests.builders import Analyzed, analyze_file, query
+from tests.builders import Analyzed, alter, analyze_file, query
 
 MAKER_LINES = ("DLProf Version,", "DLProf Build,")
 OWN_VIEWS = {"view_aggregations", "view_db_version", "view_system_config"}
@@ -54,13 +54,6 @@ def database(golden_database: Path, tmp_path: Path) -> Path:
     path = tmp_path / "dlprof_dldb.sqlite"
     shutil.copyfile(golden_database, path)
     return path
-
-
-def alter(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
 
 
 def loosen(path: Path, table: str, without: str = "") -> None:

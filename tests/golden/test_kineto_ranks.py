@@ -6,7 +6,6 @@ ResNet-18 with DistributedDataParallel: five steps under nsys, of which the trac
 
 from __future__ import annotations
 
-import lzma
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.system.progress import NullProgress
-from tests.builders import query
+from tests.builders import query, unpacked
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "kineto"
 SENT = {
@@ -38,12 +37,6 @@ SENT = {
 Rows = Callable[[str, str], list[tuple[Any, ...]]]
 
 
-def _unpacked(name: str, folder: Path) -> Path:
-    path = folder / name
-    path.write_bytes(lzma.decompress((CAPTURES / f"{name}.xz").read_bytes()))
-    return path
-
-
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """A function from a run, ``name.json`` or ``name.sqlite``, and a query to rows."""
@@ -57,11 +50,13 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
             key_node = "step" if base == "collectives" else ""
             request = AggregationRequest(key_node=key_node)
             if kind == "json":
-                files = [_unpacked(f"{base}_rank{rank}.json", folder) for rank in (0, 1)]
+                files = [
+                    unpacked(CAPTURES / f"{base}_rank{rank}.json.xz", folder) for rank in (0, 1)
+                ]
                 options = ImportOptions(source=files[0], database=database, request=request)
                 import_ranks(options, files, NullProgress(), workers=1)
             else:
-                source = _unpacked(name, folder)
+                source = unpacked(CAPTURES / f"{name}.xz", folder)
                 options = ImportOptions(source=source, database=database, request=request)
                 import_profile(options, NullProgress())
             databases[name] = database

@@ -36,10 +36,10 @@ from aggregator.texts import say
 from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import summarize
 from profiler_cli.dlprof import main
-from tests.builders import Trace, one_gpu, query
+from tests.builders import Trace, one_gpu, query, unpacked
 from tests.conftest import ProfileFactory
 from tests.golden.loop_traces import Loop
-from tests.golden.test_steps import CASES, unpacked
+from tests.golden.test_steps import CASES
 
 if TYPE_CHECKING:
     from aggregator.advice.facts import Facts

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.measured import standard_error
 from benchmarks.recorded_names import FIRST_LIGHT, _by_rank, compare_names
-from tests.builders import Trace, analyze
+from tests.builders import Trace, alter, analyze
 
 STEPS = 12
 
@@ -39,8 +37,7 @@ def test_names_of_equal_kernels_are_compared(tmp_path: Path) -> None:
     same = compare_names(light, high)
     assert same["compared"] == 2 * (STEPS - FIRST_LIGHT - 1)
     assert {same[key] for key in ("wrong", "unnamed", "less precise", "not compared")} == {0}
-    with closing(sqlite3.connect(light)) as connection, connection:
-        connection.execute("UPDATE ops SET op_name = '/other/op' WHERE op_name LIKE '%relu%'")
+    alter(light, "UPDATE ops SET op_name = '/other/op' WHERE op_name LIKE '%relu%'")
     changed = compare_names(light, high)
     assert changed["wrong"] == same["compared"] // 2
     assert changed["compared"] == same["compared"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import lzma
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +15,7 @@ from tests.builders import (
     Trace,
     analyze,
     one_gpu,
+    oracle,
     query,
 )
 
@@ -234,9 +232,8 @@ def test_graphs_count_as_gpu_time_of_the_domain_that_launched_them(tmp_path: Pat
 def test_ranges_of_the_capture_cover_what_nsys_says(
     shared_dir: Path, imported: Callable[[str], Path]
 ) -> None:
-    path = shared_dir / "oracles" / "nvtx_domains__nvtx_kern_sum.csv.xz"
     expected: Counter[str] = Counter()
-    for row in csv.DictReader(io.StringIO(lzma.decompress(path.read_bytes()).decode())):
+    for row in oracle(shared_dir, "nvtx_domains__nvtx_kern_sum"):
         if row["NVTX Range"]:
             expected[row["NVTX Range"]] += int(row["Kern Inst"])
     found: Counter[str] = Counter()

@@ -15,10 +15,10 @@ from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
-from tests.builders import query
+from tests.builders import query, unpacked
 from tests.conftest import ProfileFactory
 from tests.golden.loop_traces import Loop
-from tests.golden.test_steps import CASES, unpacked
+from tests.golden.test_steps import CASES
 
 
 def _row(source: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
-from tests.builders import query
+from tests.builders import query, unpacked
 from tests.conftest import made_once
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
@@ -36,13 +36,6 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
         return made_once(tmp_path_factory, f"cases/{name}.dldb.sqlite", make)
 
     return database
-
-
-def unpacked(packed: Path, folder: Path) -> Path:
-    """The file of a case in a folder."""
-    path = folder / packed.stem
-    path.write_bytes(lzma.decompress(packed.read_bytes()))
-    return path
 
 
 def _newest(path: Path, columns: str, view: str) -> Any:

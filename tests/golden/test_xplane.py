@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from aggregator.sources import open_profile
 from aggregator.sources.xplane.wire import WireError, read_fields
 from aggregator.system.progress import NullProgress
 from aggregator.tables.timeline.protobuf import message, text, varint
-from tests.builders import analyze_file
+from tests.builders import analyze_file, unpacked
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures" / "xplane"
 HOST_ONLY = CAPTURES / "host.xplane.pb"
@@ -179,19 +178,12 @@ def test_events_that_are_not_used_are_counted(tmp_path: Path) -> None:
     assert [(warning.code, warning.count) for warning in found.warnings] == [("UNUSED_EVENTS", 4)]
 
 
-def unpacked(name: str, folder: Path) -> Path:
-    """A capture of ``tests/gpu/programs/jax_xplane.py``, without the plane of its HLO.
-
-    JAX 0.11.2 on an H200, twelve steps.
-    """
-    path = folder / f"{name}.xplane.pb"
-    path.write_bytes(lzma.decompress((CAPTURES / f"{name}.xplane.pb.xz").read_bytes()))
-    return path
-
-
 def test_a_capture_of_jax_has_its_kernels_by_hlo_op(tmp_path: Path) -> None:
-    """Twenty kernels a step, each of an op of its own; all have a call of their own."""
-    path = unpacked("jax_kernels", tmp_path)
+    """Twelve steps of twenty kernels, each of an op and a call of its own.
+
+    ``tests/gpu/programs/jax_xplane.py`` with JAX 0.11.2 on an H200, without the plane of its HLO.
+    """
+    path = unpacked(CAPTURES / "jax_kernels.xplane.pb.xz", tmp_path)
     profile = read(path)
     assert (len(profile.kernels), len(profile.api_calls)) == (240, 240)
     assert np.isin(profile.kernels.correlation_id, profile.api_calls.correlation_id).all()
@@ -211,7 +203,7 @@ def test_a_capture_of_jax_has_its_kernels_by_hlo_op(tmp_path: Path) -> None:
 
 def test_kernels_of_a_command_buffer_are_of_the_buffer(tmp_path: Path) -> None:
     """As in an export: the graph that XLA makes of a step is one op."""
-    path = unpacked("jax_command_buffer", tmp_path)
+    path = unpacked(CAPTURES / "jax_command_buffer.xplane.pb.xz", tmp_path)
     found = analyze_file(path, tmp_path / "out.sqlite")
     assert found.query(OPS) == [("/jit_train_step/command_buffer_1", 240)]
     assert set(found.warnings()) == {"UNUSED_EVENTS"}

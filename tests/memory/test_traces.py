@@ -12,6 +12,7 @@ import pytest
 from aggregator.errors import UnsupportedProfileError
 from aggregator.metrics.memory.analysis import analyze
 from aggregator.sources.memory import read_memory
+from tests.builders import alter
 from tests.conftest import DEMO_PROFILE, ProfileFactory
 
 _VLLM = "graph_capture_rank_0.1773709742341309550.pt.trace.json.gz"
@@ -91,10 +92,11 @@ def test_allocations_of_the_driver_are_counted_by_device_and_process(tmp_path: P
 
 def test_an_export_without_allocations_says_how_to_record_them(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
-        connection.execute("CREATE TABLE NVTX_EVENTS (start INTEGER)")
-    connection.close()
+    alter(
+        path,
+        "CREATE TABLE StringIds (id INTEGER, value TEXT)",
+        "CREATE TABLE NVTX_EVENTS (start INTEGER)",
+    )
     with pytest.raises(UnsupportedProfileError) as error:
         read_memory(path)
     assert "--cuda-memory-usage=true" in error.value.hint

@@ -18,6 +18,7 @@ from aggregator.dldb import page_writer as pages
 from aggregator.dldb.page_writer import MIN_ROWS, page_writer
 from aggregator.system.arrow_arrays import from_numpy
 from aggregator.system.sqlite_arrow import ArrowConnection
+from tests.builders import alter
 from tests.property.traces import scratch
 
 LIMITS = (0, 1, 127, -128, 2**15 - 1, -(2**23), 2**31 - 1, 2**31, -(2**47), 2**47, 2**63 - 1)
@@ -90,10 +91,7 @@ def test_indexes_are_written_along(
     tmp_path: Path, page_size: int, count: int, constant: bool
 ) -> None:
     path = _database(tmp_path / "t.sqlite", page_size)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE INDEX by_a ON t (a, b)")
-        connection.execute("CREATE INDEX by_b ON t (b)")
-        connection.commit()
+    alter(path, "CREATE INDEX by_a ON t (a, b)", "CREATE INDEX by_b ON t (b)")
     numbers = np.random.default_rng(count).integers(-(2**40), 2**40, count)
     a, b = np.arange(count) * 0 + 1 if constant else numbers % 321, numbers >> (count % 30)
     with page_writer(path) as append:
@@ -123,11 +121,12 @@ def test_tables_grow_in_turn_and_by_sqlite_afterwards(tmp_path: Path) -> None:
         assert append("t", _columns(MIN_ROWS, a=a, b=a, c=a))
         assert append("u", _columns(MIN_ROWS, a=a))
         assert append("t", _columns(3, MIN_ROWS + 1, a=a[:3], b=a[:3], c=a[:3]))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("INSERT INTO t (a) VALUES (77)")
-        connection.execute("DELETE FROM u WHERE id % 2 = 0")
-        connection.execute("CREATE INDEX by_a ON t (a)")
-        connection.commit()
+    alter(
+        path,
+        "INSERT INTO t (a) VALUES (77)",
+        "DELETE FROM u WHERE id % 2 = 0",
+        "CREATE INDEX by_a ON t (a)",
+    )
     rows = _rows(path, "t")
     assert len(rows) == MIN_ROWS + 4
     assert rows[-1] == (MIN_ROWS + 4, 77, None, None)
@@ -195,9 +194,7 @@ def test_pages_equal_rows_inserted_through_adbc(
     with scratch() as folder:
         ours, theirs = (_database(folder / name, page_size) for name in ("ours", "theirs"))
         for path in (ours, theirs):
-            with closing(sqlite3.connect(path)) as connection:
-                connection.execute("CREATE INDEX by_b ON t (b, a)")
-                connection.commit()
+            alter(path, "CREATE INDEX by_b ON t (b, a)")
         with page_writer(ours) as append:
             for low, high in pairwise(sorted({0, *cuts, count})):
                 part: Any = {name: column[low:high] for name, column in columns.items()}

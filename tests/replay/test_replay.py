@@ -30,7 +30,7 @@ from aggregator.replay.loading import data_ready
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from profiler_cli.dlprof import main
-from tests.builders import Trace, analyze, analyze_file, one_gpu, query
+from tests.builders import Trace, alter, analyze, analyze_file, one_gpu, query
 from tests.conftest import ProfileFactory
 
 US = 1_000
@@ -424,7 +424,6 @@ def test_a_database_without_aggregations_is_named_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     database = analyze(gpu_bound(), tmp_path).path
-    with closing(sqlite3.connect(database)) as connection, connection:
-        connection.execute("DELETE FROM aggregations")
+    alter(database, "DELETE FROM aggregations")
     assert main([command, str(database)]) == 5
     assert "has no aggregation. [DATABASE_ERROR]\n" in capsys.readouterr().err

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from aggregator.sources.formats import Format, detect_file, detect_tables, is_sqlite
+from tests.builders import alter
 
 
 def _database(path: Path) -> Path:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE dldb_meta (key, value)")
-        connection.commit()
+    alter(path, "CREATE TABLE dldb_meta (key, value)")
     return path
 
 

@@ -393,16 +393,10 @@ def one_gpu() -> tuple[Trace, Thread]:
 
 
 @dataclass(frozen=True)
-class Analyzed:
-    """A database made of a trace.
-
-    Attributes:
-        path: The database.
-        result: What the import returned.
-    """
+class Database:
+    """A database of a profile."""
 
     path: Path
-    result: ImportResult
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Rows of a query on the database."""
@@ -452,6 +446,13 @@ class Analyzed:
     def warnings(self) -> dict[str, int]:
         """Warning code -> events concerned."""
         return dict(self.query("SELECT code, count FROM view_warnings"))
+
+
+@dataclass(frozen=True)
+class Analyzed(Database):
+    """A database made of a trace, and what the import returned."""
+
+    result: ImportResult
 
 
 def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -12,7 +12,6 @@ import pytest
 
 from aggregator.errors import (
     DlprofError,
-    NoGpuActivityError,
     ProfileNotFoundError,
     UnsupportedProfileError,
 )
@@ -289,14 +288,6 @@ def test_versions_come_from_either_table_of_them(tmp_path: Path) -> None:
     assert read(source).system.nsys_version == "2020.4.1"
     unknown = sample().write(tmp_path / "none.sqlite", without=["META_DATA_EXPORT"])
     assert read(unknown).system.nsys_version == ""
-
-
-def test_ranges_alone_are_no_gpu_activity(tmp_path: Path) -> None:
-    trace = Trace()
-    trace.thread().op("conv2d", 0, 10)
-    trace.thread().range("iteration", 0, 10, kind=START_END)
-    with pytest.raises(NoGpuActivityError, match="no CUDA activity"):
-        read(trace.write(tmp_path / "nvtx.sqlite"))
 
 
 def test_a_file_of_nvprof_is_named(tmp_path: Path) -> None:

@@ -55,8 +55,9 @@ def without_markers(export: Path) -> dict[int, int]:
     return found
 
 
-def assert_names_are_carried(export: Path, folder: Path) -> None:
-    truth = query(analyze_file(export, folder / "truth.sqlite").path, KERNELS)
+def assert_names_are_carried(export: Path, marked: Path, folder: Path) -> None:
+    """Whether the export without markers has the names of the database with them."""
+    truth = query(marked, KERNELS)
     off = max(without_markers(export).values())
     light = analyze_file(export, folder / "light.sqlite")
     assert light.warnings().get("ALIGNED_NAMES", 0) >= 2
@@ -82,15 +83,16 @@ def _is_unnamed(op_name: str) -> bool:
 def test_the_bundled_capture_gets_its_names_back(tmp_path: Path) -> None:
     export = tmp_path / "demo.sqlite"
     export.write_bytes(lzma.decompress(DEMO.read_bytes()))
-    assert_names_are_carried(export, tmp_path)
+    marked = analyze_file(export, tmp_path / "marked.sqlite").path
+    assert_names_are_carried(export, marked, tmp_path)
 
 
 @pytest.mark.parametrize(
     "name", ["pytorch_resnet50_fp32", "pytorch_bert_bf16", "ddp2_resnet50_amp"]
 )
 def test_captures_with_other_markers_get_their_names_back(
-    name: str, profile: ProfileFactory, tmp_path: Path
+    name: str, profile: ProfileFactory, imported: ProfileFactory, tmp_path: Path
 ) -> None:
     export = tmp_path / "profile.sqlite"
     export.write_bytes(profile(name).read_bytes())
-    assert_names_are_carried(export, tmp_path)
+    assert_names_are_carried(export, imported(name), tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import HERE, Analyzed, analyze_file
+from tests.builders import HERE, Database
 
 ProfileFactory = Callable[[str], Path]
 Totals = dict[tuple[str, str], tuple[int, int]]
@@ -59,9 +60,10 @@ def export(profile: ProfileFactory) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.fixture(scope="module")
-def jax(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
-    """The same capture, analyzed."""
-    return analyze_file(profile("jax_cnn_bf16"), tmp_path_factory.mktemp("jax") / "db.sqlite")
+def jax(imported: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """A database of the same capture."""
+    database = tmp_path_factory.mktemp("jax") / "db.sqlite"
+    return Database(shutil.copyfile(imported("jax_cnn_bf16"), database))
 
 
 def innermost(export: sqlite3.Connection, table: str) -> list[tuple[str | None, int, int]]:
@@ -103,7 +105,7 @@ def added_up(rows: list[tuple[tuple[str, str], int]]) -> Totals:
     return {key: (counts[key], times[key]) for key in counts}
 
 
-def launches(found: Analyzed) -> list[tuple[str, str, int, int, int]]:
+def launches(found: Database) -> list[tuple[str, str, int, int, int]]:
     """(op name, kernel, GPU start, duration, iteration) of every kernel."""
     sql = (
         "SELECT op_node_name, kernel_name, kernel_timestamp, kernel_duration, iter_value"
@@ -116,12 +118,13 @@ def top_group(op_name: str) -> str:
     return op_name.split("/")[1] if op_name.startswith("/") else ""
 
 
-def test_jax_ranges_choose_the_mode(jax: Analyzed) -> None:
-    assert (jax.result.mode, jax.result.mode_reason) == ("jax", "JAX ranges found")
+def test_jax_ranges_choose_the_mode(jax: Database) -> None:
+    info = dict(jax.query("SELECT key, value FROM view_profile_info"))
+    assert (info["mode"], info["mode_reason"]) == ("jax", "JAX ranges found")
     assert "UNVERIFIED_MODE" not in jax.warnings()
 
 
-def test_every_program_has_its_kernels(jax: Analyzed, export: sqlite3.Connection) -> None:
+def test_every_program_has_its_kernels(jax: Database, export: sqlite3.Connection) -> None:
     expected = added_up(
         [((module_of(text), ""), time) for text, _, time in innermost(export, "modules")]
     )
@@ -132,7 +135,7 @@ def test_every_program_has_its_kernels(jax: Analyzed, export: sqlite3.Connection
     assert programs["jit_step", ""][0] == KERNELS * RUNS
 
 
-def test_every_hlo_op_has_its_kernels(jax: Analyzed, export: sqlite3.Connection) -> None:
+def test_every_hlo_op_has_its_kernels(jax: Database, export: sqlite3.Connection) -> None:
     modules, thunks = innermost(export, "modules"), innermost(export, "thunks")
     expected = added_up(
         [
@@ -153,7 +156,7 @@ def test_every_hlo_op_has_its_kernels(jax: Analyzed, export: sqlite3.Connection)
 
 
 def test_what_the_autotuner_launched_is_one_group(
-    jax: Analyzed, export: sqlite3.Connection
+    jax: Database, export: sqlite3.Connection
 ) -> None:
     compiling = while_compiling(export, "KERNEL")
     ours = [row for row in launches(jax) if top_group(row[0]) == "autotuning"]
@@ -164,7 +167,7 @@ def test_what_the_autotuner_launched_is_one_group(
     assert 0.99 < sum(row[3] for row in ours) / total < 1
 
 
-def test_noise_lies_in_the_group_of_autotuning(jax: Analyzed) -> None:
+def test_noise_lies_in_the_group_of_autotuning(jax: Database) -> None:
     noise = [row for row in launches(jax) if row[1] in NOISE]
     assert len(noise) > 8900
     assert {top_group(row[0]) for row in noise} == {"autotuning"}
@@ -173,7 +176,7 @@ def test_noise_lies_in_the_group_of_autotuning(jax: Analyzed) -> None:
 
 @pytest.mark.parametrize(("kind", "view_kind"), [("MEMCPY", "memcpy"), ("MEMSET", "memset")])
 def test_its_copies_and_sets_too(
-    jax: Analyzed, export: sqlite3.Connection, kind: str, view_kind: str
+    jax: Database, export: sqlite3.Connection, kind: str, view_kind: str
 ) -> None:
     helpers = {tid for (tid,) in export.execute("SELECT DISTINCT tid FROM tsl")}
     expected = export.execute(
@@ -188,7 +191,7 @@ def test_its_copies_and_sets_too(
     assert ours == sum(count for tid, count in expected if tid in helpers) > 300
 
 
-def test_the_transfer_threads_stay_unassociated(jax: Analyzed, export: sqlite3.Connection) -> None:
+def test_the_transfer_threads_stay_unassociated(jax: Database, export: sqlite3.Connection) -> None:
     """The runtime's own threads carry no range: their copies belong to no op, compiling or not."""
     expected = export.execute(
         "SELECT count(*) FROM work WHERE kind = 'MEMCPY' AND tid NOT IN (SELECT tid FROM tsl)"
@@ -199,14 +202,15 @@ def test_the_transfer_threads_stay_unassociated(jax: Analyzed, export: sqlite3.C
     assert ours == expected > 0
 
 
-def test_an_op_begins_every_run(jax: Analyzed) -> None:
-    assert jax.result.key_node == "/jit_step/loop_select_subtract_fusion"
-    assert jax.result.key_node_reason.startswith("it begins every range 'jit_step'; confidence ")
+def test_an_op_begins_every_run(jax: Database) -> None:
+    info = dict(jax.query("SELECT key, value FROM view_profile_info"))
+    assert info["key_node"] == "/jit_step/loop_select_subtract_fusion"
+    assert info["key_node_reason"].startswith("it begins every range 'jit_step'; confidence ")
     assert len(jax.iterations()) == RUNS + 1
 
 
 def test_steps_hold_exactly_the_kernels_of_their_run(
-    jax: Analyzed, export: sqlite3.Connection
+    jax: Database, export: sqlite3.Connection
 ) -> None:
     runs = export.execute(
         "SELECT (SELECT count(*) FROM modules AS e WHERE e.text = t.text AND e.start <= t.start),"
@@ -225,7 +229,7 @@ def test_steps_hold_exactly_the_kernels_of_their_run(
     assert others == set()
 
 
-def test_the_program_itself_can_be_the_key_node(jax: Analyzed) -> None:
+def test_the_program_itself_can_be_the_key_node(jax: Database) -> None:
     again = jax.aggregate(key_node="jit_step")
     stops = [stop for _, stop in jax.iterations(again.aggr_id)]
     assert len(stops) == RUNS + 1
@@ -234,14 +238,14 @@ def test_the_program_itself_can_be_the_key_node(jax: Analyzed) -> None:
     assert steps == [(KERNELS,)], "interval 0 ends with the first run"
 
 
-def test_an_op_runs_once_per_step_whether_recorded_or_updated(jax: Analyzed) -> None:
+def test_an_op_runs_once_per_step_whether_recorded_or_updated(jax: Database) -> None:
     """The first run records CUDA graphs, the later ones update them inside a thunk of their own."""
     calls = {name: count for (name, _), count in jax.ops().items() if name.startswith("/jit_step/")}
     assert set(calls.values()) == {RUNS}
     assert len(calls) == 55
 
 
-def test_graphs_belong_to_their_command_buffers(jax: Analyzed, export: sqlite3.Connection) -> None:
+def test_graphs_belong_to_their_command_buffers(jax: Database, export: sqlite3.Connection) -> None:
     expected = export.execute("SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
     ours = jax.query(
         f"SELECT sum(gpu_time_sum), sum(num_calls) FROM view_op_metrics {HERE}"
@@ -251,7 +255,7 @@ def test_graphs_belong_to_their_command_buffers(jax: Analyzed, export: sqlite3.C
     assert ours == [(expected.fetchone()[0], 3 * RUNS)]
 
 
-def test_names_follow_the_model(jax: Analyzed) -> None:
+def test_names_follow_the_model(jax: Database) -> None:
     names = set(jax.op_ids().values())
     conv = "/jit_step/jvp(Net)/Conv_0/conv_general_dilated/cudnn-conv-bias-activation.9"
     assert conv in names
@@ -260,7 +264,7 @@ def test_names_follow_the_model(jax: Analyzed) -> None:
     assert {"/jit_step/", "/jit_step/jvp(Net)/Conv_0/", "/autotuning/"} <= groups
 
 
-def test_types_have_no_number_and_decide_eligibility(jax: Analyzed) -> None:
+def test_types_have_no_number_and_decide_eligibility(jax: Database) -> None:
     rows: list[tuple[Any, ...]] = jax.query(
         f"SELECT op_node_name, op_node_type, tc_eligible, direction FROM view_op_metrics {HERE}",
         1,

@@ -95,11 +95,3 @@ def test_stacks_modules_and_types_are_kept(events: Events, database: Path) -> No
     assert all("train.py(47): loop" in stack.splitlines() for _, stack, _ in rows)
     assert all(stack.splitlines()[-1].endswith("_conv_forward") for _, stack, _ in rows)
     assert {data_type for _, _, data_type in rows} <= {"float16", "float32"}
-
-
-def test_kineto_and_nsys_see_the_same_ops(database: Path, imported: Callable[[str], Path]) -> None:
-    """The same kind of run captured by Nsight Systems: the model's ops and how often they ran."""
-    types = ("conv2d", "batch_norm", "relu_", "max_pool2d", "linear", "cross_entropy_loss")
-    sql = f"""SELECT op_node_type, direction, count(*) FROM view_op_metrics
-        WHERE op_node_type IN {types} GROUP BY 1, 2 ORDER BY 1, 2"""
-    assert query(database, sql) == query(imported("pytorch_resnet50_amp"), sql)

@@ -15,49 +15,11 @@ from aggregator.advice.dlprof import DETECTORS, Evidence
 from aggregator.advice.dlprof.gpus import batch_factor
 from aggregator.advice.dlprof.iterations import steady_run
 from aggregator.advice.dlprof.ops import detect_bad_tensor_shape, detect_no_fusion
-from tests.builders import analyze, one_gpu, query
+from tests.builders import analyze, one_gpu, query, table
 from tests.conftest import ProfileFactory
 
 Connect = Callable[..., sqlite3.Connection]
 Window = tuple[str, int | None, int | None]
-
-#: Detector -> capture and aggregated range where it fires, where it does not, and words of it.
-PAIRS: dict[str, tuple[Window, Window, str]] = {
-    "amp_detector": (("mlp_fp32", None, None), ("mlp_bf16", None, None), "none are using FP16"),
-    "underutilized_gpu_detector": (
-        ("eager", None, None),
-        ("mlp_fp32", 1, None),
-        "The GPU is underutilized: Only 0.0%",
-    ),
-    "dataloader_detector": (
-        ("loader_slow", 2, 5),
-        ("mlp_bf16", None, None),
-        "of the aggregated run was spent in the dataloader while not simultaneously",
-    ),
-    "no_iterations_detector": (
-        ("markers_only", None, None),
-        ("eager", None, None),
-        "Unable to split profile into training iterations",
-    ),
-    "bad_iteration_range_detector": (
-        ("adam_loop", None, None),
-        ("adam_loop", 2, 7),
-        "The aggregated iteration range of 0 to 7 contains a lot of variation",
-    ),
-    "cudnn_benchmark_detector": (
-        ("conv_fp32", None, None),
-        ("conv_fp16", None, None),
-        "torch.backends.cudnn.benchmark was not enabled",
-    ),
-    "slow_api_detector": (("anomaly", None, None), ("eager", None, None), "detect_anomaly"),
-    "imbalanced_gpu_detector": (
-        ("ddp_uneven", None, None),
-        ("ddp_even", None, None),
-        "used significantly less than the others: 1",
-    ),
-    "batch_size_detector": (("batch_small", None, None), ("eager", None, None), "Only 1% of GPU"),
-    "emit_nvtx_detector": (("markers_only", None, None), ("markers_emit", None, None), "emit_nvtx"),
-}
 
 
 def issues(connection: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
@@ -68,12 +30,13 @@ def issues(connection: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_each_detector_fires_on_one_capture_and_not_on_another(capture: Connect, name: str) -> None:
-    there, absent, words = PAIRS[name]
+@pytest.mark.parametrize(("name", "there", "absent", "words"), table("detectors"))
+def test_each_detector_fires_on_one_capture_and_not_on_another(
+    capture: Connect, name: str, there: Window, absent: Window, words: str
+) -> None:
     assert any(words in problem for problem, _ in issues(capture(*there))[name])
     found = issues(capture(*absent)).get(name, [])
-    assert not any(words.split(":")[0] in problem for problem, _ in found)
+    assert not any(words.partition(":")[0] in problem for problem, _ in found)
 
 
 def test_a_gpu_without_work_is_reported_beside_low_utilization(capture: Connect) -> None:

@@ -11,6 +11,7 @@ import pytest
 from aggregator.kernels import names
 from aggregator.kernels.mangled import UnknownMangling, demangle_mangled
 from aggregator.kernels.names import demangle, short_name
+from tests.builders import table
 
 NAMES = Path(__file__).parents[1] / "data/captures/collector/names.nsys.tsv.xz"
 
@@ -29,24 +30,7 @@ def test_all_names_are_those_of_nsight_systems(recorded: list[tuple[str, str, st
         assert short_name(demangle(mangled)) == short
 
 
-@pytest.mark.parametrize(
-    ("mangled", "text"),
-    [
-        ("_Z1fPFvidE", "f(void (*)(int, double))"),
-        ("_Z1fRA8_KPc", "f(char *const (&)[8])"),
-        ("_Z1fM1aKFivE", "f(int (a::*)() const)"),
-        ("_ZN1aIiEC1Ev", "a<int>::a()"),
-        ("_ZNK1aIiE1bEv", "a<int>::b() const"),
-        ("_ZN1aD2Ev", "a::~a()"),
-        ("_ZN1acvbEv", "a::operator bool()"),
-        ("_ZStplIiEvT_", "void std::operator +<int>(T1)"),
-        ("_Z1fIJiEEvDpT_", "void f<int>(T1...)"),
-        ("_Z1fIN1aIXntT0_EEEEvv", "void f<a<!T2>>()"),
-        ("_Z3gemILin3ELb1EEvv", "void gem<(int)-3, (bool)1>()"),
-        ("_Z3\u00e4aIiEvv", "void \u00e4a<int>()"),
-        ("_ZN12_GLOBAL__N_11kE", "<unnamed>::k"),
-    ],
-)
+@pytest.mark.parametrize(("mangled", "text"), table("mangled_names"))
 def test_a_name_is_spelled_by_the_rules(mangled: str, text: str) -> None:
     assert demangle_mangled(mangled) == text
 

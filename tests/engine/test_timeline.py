@@ -124,7 +124,7 @@ def test_a_kept_timeline_answers_as_a_new_one_and_a_damaged_one_is_made_anew(
     imported: ProfileFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aggregator.tables.timeline.prepared._FEWEST_STORED", 1)
-    database = imported("ddp2_resnet50_amp")
+    database = imported("pytorch_resnet50_amp")
 
     def answers(folder: Path | None) -> list[Any]:
         remembered = QueryCache[StoredTimeline](2**30, lambda found: found.size)

@@ -361,7 +361,7 @@ def test_a_number_that_names_no_execution_is_identified_by_time(
 # --- versions -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["1.0.0", "1.1.3", "1.9.0", "9.0.0", "", "new"])
+@pytest.mark.parametrize("version", ["1.1.3", "1.9.0", "new"])
 def test_versions_that_cannot_be_read_are_refused(
     database: Path, tmp_path: Path, version: str
 ) -> None:
@@ -374,7 +374,7 @@ def test_versions_that_cannot_be_read_are_refused(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dlprof_dldb.sqlite"]
 
 
-@pytest.mark.parametrize("version", ["1.2.0", "1.3", "v1.4.0", "1.5.0", "1.6.0", "1.7.0 / r21.11"])
+@pytest.mark.parametrize("version", ["1.2.0", "v1.4.0", "1.7.0 / r21.11"])
 def test_versions_from_1_2_on_are_read(database: Path, tmp_path: Path, version: str) -> None:
     alter(database, f"UPDATE db_version SET current_version = '{version}'")
     found = analyze_file(database, tmp_path / "out.sqlite")

@@ -201,6 +201,8 @@ function useWholeAddress(query: Query, scope: Scope): void {
   }, [query, profile, aggregation]);
 }
 
+type DialogName = "aggregations" | "help" | "jobs" | "key node" | "search";
+
 interface FrameProps {
   /** The address that the scope was chosen by. */
   readonly query: Query;
@@ -213,23 +215,19 @@ function Frame({ query, scope, view }: FrameProps) {
   useWholeAddress(query, scope);
   const docsPage = query.get("docs");
   const docs = docsPage === undefined ? null : findDocs(docsPage);
-  const [isHelpOpen, setHelpOpen] = useState(false);
-  const [isJobsOpen, setJobsOpen] = useState(false);
-  const [areAggregationsOpen, setAggregationsOpen] = useState(false);
-  const [isKeyNodeOpen, setKeyNodeOpen] = useState(false);
-  const openJobs = useCallback(() => setJobsOpen(true), []);
+  const [dialog, setDialog] = useState<DialogName | null>(null);
+  const close = () => setDialog(null);
   const openProfiles = useContext(ProfilesContext);
   const [isSheetOpen, setSheetOpen] = useState(false);
   const [isFolded, setFolded] = useState(() => readStored("nav") === "folded");
-  const openHelp = useCallback(() => setHelpOpen(true), []);
+  const openHelp = useCallback(() => setDialog("help"), []);
   const fold = useCallback(() => {
     setFolded((before) => {
       writeStored("nav", before ? null : "folded");
       return !before;
     });
   }, []);
-  const [isSearchOpen, setSearchOpen] = useState(false);
-  const openSearch = useCallback(() => setSearchOpen(true), []);
+  const openSearch = useCallback(() => setDialog("search"), []);
   useFrameShortcuts(openHelp, fold, openSearch);
   const settings = [
     { title: t("Switch between light and dark"), run: toggleTheme },
@@ -246,10 +244,10 @@ function Frame({ query, scope, view }: FrameProps) {
           { title: t("Add, rename or delete profiles"), run: openProfiles },
           {
             title: t("Name, delete or prefer aggregations"),
-            run: () => setAggregationsOpen(true),
+            run: () => setDialog("aggregations"),
           },
-          { title: t("Select key node"), run: () => setKeyNodeOpen(true) },
-          { title: t("Jobs"), run: openJobs },
+          { title: t("Select key node"), run: () => setDialog("key node") },
+          { title: t("Jobs"), run: () => setDialog("jobs") },
         ]),
   ];
   useEffect(() => {
@@ -268,14 +266,14 @@ function Frame({ query, scope, view }: FrameProps) {
           onProfiles={openProfiles}
           onMenu={() => setSheetOpen(!isSheetOpen)}
           onSearch={openSearch}
-          onAggregations={() => setAggregationsOpen(true)}
+          onAggregations={() => setDialog("aggregations")}
         />
         <NavPane
           view={view.id}
           isFolded={isFolded}
           onFold={fold}
           onNavigate={() => setSheetOpen(false)}
-          onJobs={openJobs}
+          onJobs={() => setDialog("jobs")}
           jobs={jobs}
         />
         <ViewTabs view={view.id} />
@@ -293,29 +291,16 @@ function Frame({ query, scope, view }: FrameProps) {
         {docs !== null && (
           <DocsDialog page={docs.id} title={docs.title} onClose={() => navigate({ docs: null })} />
         )}
-        {areAggregationsOpen && (
-          <AggregationsDialog
-            jobs={jobs}
-            onClose={() => setAggregationsOpen(false)}
-            onKeyNode={() => {
-              setAggregationsOpen(false);
-              setKeyNodeOpen(true);
-            }}
-          />
+        {dialog === "aggregations" && (
+          <AggregationsDialog jobs={jobs} onClose={close} onKeyNode={() => setDialog("key node")} />
         )}
-        {isKeyNodeOpen && (
-          <KeyNodeDialog
-            current={scope.aggregation.key_node}
-            onClose={() => setKeyNodeOpen(false)}
-          />
+        {dialog === "key node" && (
+          <KeyNodeDialog current={scope.aggregation.key_node} onClose={close} />
         )}
-        {isSearchOpen && <SearchDialog settings={settings} onClose={() => setSearchOpen(false)} />}
-        {isJobsOpen && <JobsDialog onClose={() => setJobsOpen(false)} />}
-        {isHelpOpen && (
-          <HelpDialog
-            version={scope.profile.system_config.viewer_version}
-            onClose={() => setHelpOpen(false)}
-          />
+        {dialog === "search" && <SearchDialog settings={settings} onClose={close} />}
+        {dialog === "jobs" && <JobsDialog onClose={close} />}
+        {dialog === "help" && (
+          <HelpDialog version={scope.profile.system_config.viewer_version} onClose={close} />
         )}
       </div>
     </JobContext.Provider>

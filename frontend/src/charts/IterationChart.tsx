@@ -10,6 +10,7 @@ import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
 import { Button } from "../ui/Button";
 import { Empty, ErrorNote, Skeleton, useDimmed } from "../ui/states";
+import { Axes } from "./Axes";
 import { IterationCard } from "./IterationCard";
 import {
   barAt,
@@ -289,14 +290,12 @@ function Picture(props: { drawing: Drawing; width: number; height: number }) {
           <path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5" stroke="#ffffff" stroke-opacity="0.55" />
         </pattern>
       </defs>
-      {drawing.yTicks.map(({ at, text }) => (
-        <g key={text}>
-          <line class="plot-grid" x1={MARGIN.left} x2={width - MARGIN.right} y1={at} y2={at} />
-          <text class="plot-tick" x={MARGIN.left - 6} y={at + 4} text-anchor="end">
-            {text}
-          </text>
-        </g>
-      ))}
+      <Axes
+        frame={{ left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom }}
+        height={height}
+        drawing={drawing}
+        titles={[t("Iteration"), t("Duration ({unit})", { unit: drawing.unit })]}
+      />
       {drawing.parts.map(({ part, path }) => (
         <path key={part} d={path} data-part={part} style={{ fill: fillOf(part) }} />
       ))}
@@ -340,26 +339,6 @@ function Picture(props: { drawing: Drawing; width: number; height: number }) {
           {label.text}
         </text>
       ))}
-      {drawing.xTicks.map(({ at, text }) => (
-        <text key={text} class="plot-tick" x={at} y={bottom + 15} text-anchor="middle">
-          {text}
-        </text>
-      ))}
-      <text
-        class="plot-title"
-        x={(MARGIN.left + width - MARGIN.right) / 2}
-        y={height - 6}
-        text-anchor="middle"
-      >
-        {t("Iteration")}
-      </text>
-      <text
-        class="plot-title"
-        transform={`translate(12 ${(MARGIN.top + bottom) / 2}) rotate(-90)`}
-        text-anchor="middle"
-      >
-        {t("Duration ({unit})", { unit: drawing.unit })}
-      </text>
     </svg>
   );
 }

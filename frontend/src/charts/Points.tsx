@@ -5,6 +5,7 @@ import { t } from "../i18n";
 import { durationText, formatPct } from "../lib/units";
 import { navigate } from "../state/location";
 import { opPage } from "../ui/PageLink";
+import { Axes } from "./Axes";
 import { Legend } from "./Legend";
 import {
   drawPoints,
@@ -84,25 +85,16 @@ function Picture(props: {
   const [end, floor] = [width - right, height - bottom];
   return (
     <svg class="iterations-svg" width={width} height={height} role="img" aria-label={props.label}>
+      <Axes
+        frame={{ left, right: end, top, bottom: floor }}
+        height={height}
+        drawing={drawing}
+        titles={[figure.layout.xaxis.title.text, figure.layout.yaxis.title.text]}
+        hasGrid
+      />
       <clipPath id={clip}>
         <rect x={left} y={top} width={Math.max(0, end - left)} height={floor - top} />
       </clipPath>
-      {drawing.xTicks.map(({ at, text }) => (
-        <g key={text}>
-          <line class="plot-grid" x1={at} x2={at} y1={top} y2={floor} />
-          <text class="plot-tick" x={at} y={floor + 16} text-anchor="middle">
-            {text}
-          </text>
-        </g>
-      ))}
-      {drawing.yTicks.map(({ at, text }) => (
-        <g key={text}>
-          <line class="plot-grid" x1={left} x2={end} y1={at} y2={at} />
-          <text class="plot-tick" x={left - 6} y={at + 4} text-anchor="end">
-            {text}
-          </text>
-        </g>
-      ))}
       <g clip-path={`url(#${clip})`}>
         {drawing.points.map((point) => (
           <circle
@@ -123,16 +115,6 @@ function Picture(props: {
           {label.text}
         </text>
       ))}
-      <text class="plot-title" x={(left + end) / 2} y={height - 8} text-anchor="middle">
-        {figure.layout.xaxis.title.text}
-      </text>
-      <text
-        class="plot-title"
-        transform={`translate(12 ${(top + floor) / 2}) rotate(-90)`}
-        text-anchor="middle"
-      >
-        {figure.layout.yaxis.title.text}
-      </text>
     </svg>
   );
 }

@@ -1,5 +1,7 @@
 /** Places of the points and lines of a figure with two logarithmic axes. Pure functions only. */
 
+import type { Label as PlacedText, Tick } from "./iterationFigure";
+
 export interface PointTrace {
   readonly mode: string;
   readonly name: string;
@@ -43,16 +45,9 @@ export interface Point {
   readonly radius: number;
 }
 
-export interface Label {
-  readonly text: string;
-  readonly x: number;
+/** A text beside a place of the picture. */
+export interface Label extends PlacedText {
   readonly y: number;
-  readonly anchor: "start" | "end";
-}
-
-interface Tick {
-  readonly at: number;
-  readonly text: string;
 }
 
 export interface PointDrawing {

@@ -48,6 +48,15 @@ export function Unknown({ reason }: { reason?: string | undefined }) {
   );
 }
 
+/** What is drawn of a value; a dash with the reason where it is not known. */
+export function known<Value>(
+  value: Value | null,
+  draw: (value: Value) => ComponentChildren,
+  reason?: string | undefined,
+) {
+  return value === null ? <Unknown reason={reason} /> : draw(value);
+}
+
 /** Everything a bug report needs, as text. */
 export function errorDetails(error: ApiError): string {
   return JSON.stringify(

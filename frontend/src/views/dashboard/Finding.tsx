@@ -10,6 +10,7 @@ import { formatInt } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { selectedInTimeline } from "../../table/timelineLink";
 import { Button } from "../../ui/Button";
+import { ColumnsTable, RIGHT } from "../../ui/ColumnsTable";
 import { PageAnchor } from "../../ui/PageLink";
 import { CopyButton, CopyCommand } from "../../ui/states";
 import { findView } from "../registry";
@@ -179,37 +180,27 @@ function Commands({ row, evidence }: Omit<HowProps, "trust">) {
 function EvidenceTable({ items }: { items: readonly EvidenceItem[] }) {
   const scale = useScale();
   return (
-    <table class="facts-table evidence">
-      <thead>
-        <tr>
-          <th scope="col">{t("Evidence")}</th>
-          <th scope="col">{t("Name")}</th>
-          <th scope="col" class="align-right">
-            {t("Time")}
-          </th>
-          <th scope="col" class="align-right">
-            {t("Count")}
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {items.map((item, place) => (
-          <tr key={place}>
-            <td>{KINDS[item.kind] ?? item.kind}</td>
-            <td class="evidence-name" title={item.id}>
-              {item.link === null ? (
-                item.name
-              ) : (
-                <ViewLink class="" view={item.link.view} patch={item.link.patch}>
-                  {item.name}
-                </ViewLink>
-              )}
-            </td>
-            <td class="align-right">{evidenceTime(item, scale)}</td>
-            <td class="align-right">{evidenceCount(item, scale)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <ColumnsTable
+      class="facts-table evidence"
+      rows={items}
+      rowKey={(item) => items.indexOf(item)}
+      columns={[
+        [t("Evidence"), ({ kind }) => KINDS[kind] ?? kind],
+        [
+          t("Name"),
+          ({ name, link }) =>
+            link === null ? (
+              name
+            ) : (
+              <ViewLink class="" view={link.view} patch={link.patch}>
+                {name}
+              </ViewLink>
+            ),
+          { class: "evidence-name", tip: ({ id }) => id },
+        ],
+        [t("Time"), (item) => evidenceTime(item, scale), RIGHT],
+        [t("Count"), (item) => evidenceCount(item, scale), RIGHT],
+      ]}
+    />
   );
 }

@@ -9,31 +9,57 @@ import { durationText, exactNs, formatFixed, formatInt, formatPct } from "../../
 import { useScope, useScoped } from "../../state/scope";
 import { PHASES } from "../../table/declared";
 import { AggregateButton } from "../../ui/AggregateButton";
+import { ColumnsTable, RIGHT, type TableColumn } from "../../ui/ColumnsTable";
 import { Panel } from "../../ui/Panel";
-import { Unknown } from "../../ui/states";
+import { known } from "../../ui/states";
 import { PHASES_PARAMS } from "./arriving";
 import { ViewLink } from "./ViewLink";
-
-const COLUMNS: readonly string[] = [
-  t("Iterations"),
-  t("Sequences"),
-  t("Time of one, as profiled"),
-  t("Tokens per second"),
-  t("Token interval"),
-  t("Micro steps"),
-  t("GPU busy, as profiled"),
-  t("Bandwidth, at least"),
-];
-
-/** Shown only if steps of a phase were timed without profiling. */
-const BARE = t("Tokens per second, not profiled");
 
 const WHEN_NULL: ReadonlyMap<string, string | undefined> = new Map(
   PHASES.map(({ key, whenNull }) => [key, whenNull]),
 );
 
 const formatMean = (value: number) => formatFixed(value, Number.isInteger(value) ? 0 : 1);
+const rounded = (value: number) => formatInt(Math.round(value));
 const pct = (value: number) => `${formatPct(value)} %`;
+
+function meanOf({ duration_ns, iterations }: PhasesRow): number | null {
+  return duration_ns === null || !iterations ? null : Math.round(duration_ns / iterations);
+}
+
+/** With a rate of steps without profiling only if steps of a phase were timed so. */
+function columnsOf(
+  hasBare: boolean,
+  unknown: Readonly<Record<string, string>>,
+): readonly TableColumn<PhasesRow>[] {
+  const reason = (key: string) => unknown[key] ?? WHEN_NULL.get(key);
+  const column = (
+    title: string,
+    key: Exclude<keyof PhasesRow & string, "phase">,
+    text: (value: number) => string,
+  ): TableColumn<PhasesRow> => [title, (row) => known(row[key], text, reason(key)), RIGHT];
+  return [
+    [t("Phase"), (row) => phaseName(row.phase ?? ""), { isHead: true }],
+    column(t("Iterations"), "iterations", formatInt),
+    column(t("Sequences"), "sequences", formatMean),
+    [
+      t("Time of one, as profiled"),
+      (row) => known(meanOf(row), durationText, reason("duration_ns")),
+      {
+        ...RIGHT,
+        tip: (row) => (row.duration_ns === null ? undefined : exactNs(meanOf(row) ?? 0)),
+      },
+    ],
+    column(t("Tokens per second"), "tokens_per_second", rounded),
+    ...(hasBare
+      ? [column(t("Tokens per second, not profiled"), "bare_tokens_per_second", rounded)]
+      : []),
+    column(t("Token interval"), "token_interval_ns", durationText),
+    column(t("Micro steps"), "micro_steps", rounded),
+    column(t("GPU busy, as profiled"), "gpu_busy_pct", pct),
+    column(t("Bandwidth, at least"), "bandwidth_pct", pct),
+  ];
+}
 
 export function PhasesPanel() {
   const phases = useScoped<ListPage<PhasesRow>>("phases/", PHASES_PARAMS);
@@ -41,7 +67,6 @@ export function PhasesPanel() {
   const { data } = phases;
   if (data === null || !data.results.some((row, place) => place > 0 || isTelling(row))) return null;
   const hasBare = data.results.some((row) => row.bare_tokens_per_second !== null);
-  const columns = hasBare ? [...COLUMNS.slice(0, 4), BARE, ...COLUMNS.slice(4)] : COLUMNS;
   const canAggregate = !isReport() && profile.can_reaggregate;
   return (
     <Panel
@@ -52,23 +77,12 @@ export function PhasesPanel() {
       {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must have the focus to be scrolled by key */}
       <div class="phases-scroll" role="group" aria-label={t("Phases")} tabIndex={0}>
-        <table class="facts-table">
-          <thead>
-            <tr>
-              <th scope="col">{t("Phase")}</th>
-              {columns.map((title) => (
-                <th key={title} scope="col" class="align-right">
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {data.results.map((row) => (
-              <PhaseRow key={row.phase} row={row} hasBare={hasBare} unknown={data.unknown ?? {}} />
-            ))}
-          </tbody>
-        </table>
+        <ColumnsTable<PhasesRow>
+          class="facts-table"
+          rows={data.results}
+          rowKey={(row) => row.phase ?? ""}
+          columns={columnsOf(hasBare, data.unknown ?? {})}
+        />
       </div>
       {canAggregate && (
         <div class="phase-actions">
@@ -84,48 +98,6 @@ export function PhasesPanel() {
 /** Whether the row says more than that the program trains. */
 function isTelling({ phase, tokens_per_second, micro_steps }: PhasesRow): boolean {
   return phase !== "train" || tokens_per_second !== null || (micro_steps ?? 1) > 1;
-}
-
-function PhaseRow(props: {
-  row: PhasesRow;
-  hasBare: boolean;
-  unknown: Readonly<Record<string, string>>;
-}) {
-  const { row } = props;
-  const known = (value: number | null, text: (value: number) => string, name: string) =>
-    value === null ? <Unknown reason={props.unknown[name] ?? WHEN_NULL.get(name)} /> : text(value);
-  const mean =
-    row.duration_ns === null || !row.iterations
-      ? null
-      : Math.round(row.duration_ns / row.iterations);
-  return (
-    <tr>
-      <th scope="row">{phaseName(row.phase ?? "")}</th>
-      <td class="align-right">{known(row.iterations, formatInt, "iterations")}</td>
-      <td class="align-right">{known(row.sequences, formatMean, "sequences")}</td>
-      <td class="align-right" title={mean === null ? undefined : exactNs(mean)}>
-        {known(mean, durationText, "duration_ns")}
-      </td>
-      <td class="align-right">
-        {known(row.tokens_per_second, (value) => formatInt(Math.round(value)), "tokens_per_second")}
-      </td>
-      {props.hasBare && (
-        <td class="align-right">
-          {known(
-            row.bare_tokens_per_second,
-            (value) => formatInt(Math.round(value)),
-            "bare_tokens_per_second",
-          )}
-        </td>
-      )}
-      <td class="align-right">{known(row.token_interval_ns, durationText, "token_interval_ns")}</td>
-      <td class="align-right">
-        {known(row.micro_steps, (value) => formatInt(Math.round(value)), "micro_steps")}
-      </td>
-      <td class="align-right">{known(row.gpu_busy_pct, pct, "gpu_busy_pct")}</td>
-      <td class="align-right">{known(row.bandwidth_pct, pct, "bandwidth_pct")}</td>
-    </tr>
-  );
 }
 
 /** An aggregation of those iterations of the shown one that belong to one phase. */

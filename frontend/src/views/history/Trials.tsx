@@ -4,6 +4,7 @@ import type { RememberedTrial, Trials } from "../../api/types";
 import { t } from "../../i18n";
 import { durationText, formatFixed } from "../../lib/units";
 import { useScoped } from "../../state/scope";
+import { ColumnsTable, type TableColumn } from "../../ui/ColumnsTable";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 
@@ -67,56 +68,52 @@ export function TrialsPanel() {
   );
 }
 
+const NUMBER = { class: "is-number" } as const;
+
+const COLUMNS: readonly TableColumn<RememberedTrial>[] = [
+  [
+    t("Base and change"),
+    ({ base, variant, at }) => (
+      <>
+        <span class="muted">{base} →</span> {variant} <span class="muted">{at.slice(0, 10)}</span>
+      </>
+    ),
+    { isHead: true, tip: ({ at }) => at },
+  ],
+  [
+    t("Predicted by"),
+    ({ prediction }) => prediction !== null && `${prediction.name} (${prediction.certainty})`,
+  ],
+  [
+    t("Predicted"),
+    ({ prediction }) => prediction !== null && change(prediction.change_pct),
+    NUMBER,
+  ],
+  [t("Measured"), ({ change_pct }) => change(change_pct), { ...NUMBER, tip: timesOf }],
+  [
+    t("95 % interval"),
+    ({ interval_pct, reason }) =>
+      interval_pct === null ? <Unknown reason={reason} /> : interval(interval_pct),
+  ],
+  [t("Runs"), ({ runs }) => runs.join(" + ")],
+  [t("Verdict"), ({ verdict }) => VERDICTS[verdict] ?? verdict],
+  [t("Losses"), ({ losses }) => LOSSES[losses] ?? losses],
+];
+
+function timesOf({ base_ns, new_ns }: RememberedTrial): string {
+  if (base_ns === null || new_ns === null) return "";
+  return `${durationText(base_ns)} → ${durationText(new_ns)}`;
+}
+
 function Table({ trials }: { trials: readonly RememberedTrial[] }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keyboard
     <section class="compare-rows" aria-label={t("Measured")} tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t("Base and change")}</th>
-            <th scope="col">{t("Predicted by")}</th>
-            <th scope="col" class="is-number">
-              {t("Predicted")}
-            </th>
-            <th scope="col" class="is-number">
-              {t("Measured")}
-            </th>
-            <th scope="col">{t("95 % interval")}</th>
-            <th scope="col">{t("Runs")}</th>
-            <th scope="col">{t("Verdict")}</th>
-            <th scope="col">{t("Losses")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {trials.map((trial, index) => (
-            <Row key={`${trial.at} ${index}`} trial={trial} />
-          ))}
-        </tbody>
-      </table>
+      <ColumnsTable
+        rows={trials}
+        rowKey={(trial) => `${trial.at} ${trials.indexOf(trial)}`}
+        columns={COLUMNS}
+      />
     </section>
-  );
-}
-
-function Row({ trial }: { trial: RememberedTrial }) {
-  const { prediction, change_pct, interval_pct, base_ns, new_ns } = trial;
-  const times =
-    base_ns === null || new_ns === null ? "" : `${durationText(base_ns)} → ${durationText(new_ns)}`;
-  return (
-    <tr>
-      <th scope="row" title={trial.at}>
-        <span class="muted">{trial.base} →</span> {trial.variant}{" "}
-        <span class="muted">{trial.at.slice(0, 10)}</span>
-      </th>
-      <td>{prediction === null ? "" : `${prediction.name} (${prediction.certainty})`}</td>
-      <td class="is-number">{prediction !== null && change(prediction.change_pct)}</td>
-      <td class="is-number" title={times}>
-        {change(change_pct)}
-      </td>
-      <td>{interval_pct === null ? <Unknown reason={trial.reason} /> : interval(interval_pct)}</td>
-      <td>{trial.runs.join(" + ")}</td>
-      <td>{VERDICTS[trial.verdict] ?? trial.verdict}</td>
-      <td>{LOSSES[trial.losses] ?? trial.losses}</td>
-    </tr>
   );
 }

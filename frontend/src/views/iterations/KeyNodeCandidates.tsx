@@ -5,8 +5,9 @@ import type { KeyNodeCandidatesRow } from "../../api/types";
 import { t } from "../../i18n";
 import { formatInt, formatPct } from "../../lib/units";
 import { useScoped } from "../../state/scope";
+import { ColumnsTable, RIGHT } from "../../ui/ColumnsTable";
 import { Name } from "../../ui/Name";
-import { ErrorNote, Unknown } from "../../ui/states";
+import { ErrorNote, known } from "../../ui/states";
 
 export const KINDS: Readonly<Record<string, string>> = {
   step: t("step range"),
@@ -54,82 +55,49 @@ export function KeyNodeCandidates(props: {
   const text = search.trim().toLowerCase();
   const hasText = (row: KeyNodeCandidatesRow) => (row.name ?? "").toLowerCase().includes(text);
   const shown = own ?? rows.find((row) => picked !== null && row.key_node === picked);
+  const nameCell = (row: KeyNodeCandidatesRow) => (
+    <label class="candidate-name">
+      <input
+        type="radio"
+        name="candidate"
+        checked={row === shown}
+        disabled={row.key_node === null}
+        onChange={() => {
+          if (row.key_node === null) return;
+          setPickedRow(row.id);
+          onPick(row.key_node, row.name ?? row.key_node);
+        }}
+      />
+      {known(row.name, (name) => (
+        <Name name={name} />
+      ))}
+      {marks.has(row.id) && <span class="tag">{marks.get(row.id)}</span>}
+    </label>
+  );
   return (
     <section class="candidates">
       <h3>{t("Candidates")}</h3>
-      <table class="facts-table">
-        <caption class="visually-hidden">{t("Candidates for the key node")}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{t("Name")}</th>
-            <th scope="col">{t("Kind")}</th>
-            <th scope="col" class="align-right">
-              {t("Iterations")}
-            </th>
-            <th scope="col" class="align-right" title={t("How even the times between them are")}>
-              {t("Evenness")}
-            </th>
-            <th
-              scope="col"
-              class="align-right"
-              title={t("How well it marks the steps of the loop, from 0 to 100")}
-            >
-              {t("Confidence")}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.filter(hasText).map((row) => (
-            <Candidate
-              key={row.id}
-              row={row}
-              mark={marks.get(row.id) ?? null}
-              isPicked={row === shown}
-              onPick={(keyNode) => {
-                setPickedRow(row.id);
-                onPick(keyNode, row.name ?? keyNode);
-              }}
-            />
-          ))}
-        </tbody>
-      </table>
+      <ColumnsTable
+        class="facts-table"
+        caption={t("Candidates for the key node")}
+        rows={rows.filter(hasText)}
+        rowKey={(row) => row.id}
+        columns={[
+          [t("Name"), nameCell, { isHead: true }],
+          [t("Kind"), ({ kind }) => known(kind, (text) => KINDS[text] ?? text)],
+          [t("Iterations"), ({ iterations }) => known(iterations, formatInt), RIGHT],
+          [
+            t("Evenness"),
+            ({ evenness_pct: pct }) => known(pct, (value) => `${formatPct(value)} %`),
+            { ...RIGHT, hint: t("How even the times between them are") },
+          ],
+          [
+            t("Confidence"),
+            ({ score }) => known(score, formatInt),
+            { ...RIGHT, hint: t("How well it marks the steps of the loop, from 0 to 100") },
+          ],
+        ]}
+      />
     </section>
-  );
-}
-
-function Candidate(props: {
-  row: KeyNodeCandidatesRow;
-  mark: string | null;
-  isPicked: boolean;
-  onPick: (keyNode: string) => void;
-}) {
-  const { row, mark, isPicked, onPick } = props;
-  const { key_node: keyNode } = row;
-  return (
-    <tr>
-      <th scope="row">
-        <label class="candidate-name">
-          <input
-            type="radio"
-            name="candidate"
-            checked={isPicked}
-            disabled={keyNode === null}
-            onChange={() => {
-              if (keyNode !== null) onPick(keyNode);
-            }}
-          />
-          {row.name === null ? <Unknown /> : <Name name={row.name} />}
-          {mark !== null && <span class="tag">{mark}</span>}
-        </label>
-      </th>
-      <td>{row.kind === null ? <Unknown /> : (KINDS[row.kind] ?? row.kind)}</td>
-      <td class="align-right">
-        {row.iterations === null ? <Unknown /> : formatInt(row.iterations)}
-      </td>
-      <td class="align-right">
-        {row.evenness_pct === null ? <Unknown /> : `${formatPct(row.evenness_pct)} %`}
-      </td>
-      <td class="align-right">{row.score === null ? <Unknown /> : formatInt(row.score)}</td>
-    </tr>
   );
 }

@@ -9,29 +9,10 @@ import {
 } from "../src/views/dashboard/advice";
 import { evidenceCount, evidenceTime } from "../src/views/dashboard/FindingPicture";
 
+const FOUND = { gain_ns: 9_000_000, gain_pct: 90, gain_bound: "at_most", evidence: "[]" };
+
 function row(values: Partial<AdviceRow>): AdviceRow {
-  return {
-    place: 1,
-    advice: "launch_bound",
-    status: "found",
-    severity: "high",
-    gain_ns: 9_000_000,
-    gain_pct: 90,
-    gain_source: "replay",
-    gain_bound: "at_most",
-    certainty: "likely",
-    problem: "",
-    recommendation: "",
-    reasoning: "",
-    needs: null,
-    frameworks: "all",
-    drill_down: null,
-    evidence: "[]",
-    proof_query: null,
-    proof_column: null,
-    proof_value: null,
-    ...values,
-  };
+  return { ...FOUND, drill_down: null, ...values } as AdviceRow;
 }
 
 describe("what advice could save", () => {

@@ -10,24 +10,7 @@ import {
   stepped,
 } from "../src/views/iterations/reaggregation";
 
-const AGGREGATION: AggregationsRow = {
-  id: 1,
-  iter_start: 0,
-  iter_stop: 20,
-  iter_aggregated: 21,
-  key_node: "CONV2D_1",
-  key_node_reason: null,
-  phase: null,
-  is_default: null,
-  name: null,
-  is_steady: null,
-  steady_note: null,
-  steps: null,
-  iter_median_ns: null,
-  iter_p10_ns: null,
-  iter_p90_ns: null,
-  created_at: null,
-};
+const AGGREGATION = { iter_start: 0, iter_stop: 20, key_node: "CONV2D_1" } as AggregationsRow;
 
 function draft(search: string) {
   return readDraft(parseQuery(search), AGGREGATION);

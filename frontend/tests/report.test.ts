@@ -9,44 +9,24 @@ import { decodeRows, distinctValues, filterRows, type Row, sortRows } from "../s
 import { ReportSource } from "../src/report/source";
 import { unpackText } from "../src/report/unpack";
 
+type Column = TableInfo["columns"][number];
+
+function column(name: string, kind: Column["kind"], is_searched = false): Column {
+  const is_text = kind === "text" || kind === "identifier";
+  return { name, kind, is_real: false, is_text, is_searched, is_sentence: false };
+}
+
 const INFO: TableInfo = {
   name: "things",
   ordering: "-time_ns",
   columns: [
-    {
-      name: "name",
-      kind: "text",
-      is_real: false,
-      is_text: true,
-      is_searched: true,
-      is_sentence: false,
-    },
-    {
-      name: "time_ns",
-      kind: "number",
-      is_real: false,
-      is_text: false,
-      is_searched: false,
-      is_sentence: false,
-    },
-    {
-      name: "uses_tc",
-      kind: "boolean",
-      is_real: false,
-      is_text: false,
-      is_searched: false,
-      is_sentence: false,
-    },
-    {
-      name: "start_ns",
-      kind: "number",
-      is_real: false,
-      is_text: false,
-      is_searched: false,
-      is_sentence: false,
-    },
+    column("name", "text", true),
+    column("time_ns", "number"),
+    column("uses_tc", "boolean"),
+    column("start_ns", "number"),
   ],
 };
+const LAUNCHES_INFO = { ordering: "", columns: [column("op_id", "identifier", true)] };
 const STRINGS = ["conv", "Linear", "50%_off"];
 const TABLE = {
   count: 4,
@@ -159,32 +139,8 @@ const DATA = {
     "op-details": INFO,
     "ops/{op_id}/kernels": INFO,
     "iterations/{iteration}/ops": INFO,
-    "iterations/{iteration}/kernels": {
-      ordering: "",
-      columns: [
-        {
-          name: "op_id",
-          kind: "identifier",
-          is_real: false,
-          is_text: true,
-          is_searched: true,
-          is_sentence: false,
-        },
-      ],
-    },
-    "iterations/{iteration}/ops/{op_id}/kernels": {
-      ordering: "",
-      columns: [
-        {
-          name: "op_id",
-          kind: "identifier",
-          is_real: false,
-          is_text: true,
-          is_searched: true,
-          is_sentence: false,
-        },
-      ],
-    },
+    "iterations/{iteration}/kernels": LAUNCHES_INFO,
+    "iterations/{iteration}/ops/{op_id}/kernels": LAUNCHES_INFO,
   },
   domains: {
     d: {

@@ -81,9 +81,8 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-async function request<T>(url: string, init: RequestInit): Promise<T> {
-  const source = currentSource();
-  if (source !== null) return (await source(url)) as T;
+/** The reply of the server; a failure, or no answer at all, is an ApiError. */
+async function fetched(url: string, init: RequestInit): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(url, { credentials: "same-origin", ...init });
@@ -92,6 +91,13 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
     throw noAnswer(url);
   }
   if (!response.ok) throw await errorFrom(response);
+  return response;
+}
+
+async function request<T>(url: string, init: RequestInit): Promise<T> {
+  const source = currentSource();
+  if (source !== null) return (await source(url)) as T;
+  const response = await fetched(url, init);
   // 204: no body.
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
@@ -102,15 +108,7 @@ export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
 
 /** The body of a reply as bytes. */
 export async function getBuffer(url: string, signal: AbortSignal): Promise<ArrayBuffer> {
-  let response: Response;
-  try {
-    response = await fetch(url, { credentials: "same-origin", headers: WANTED, signal });
-  } catch (error) {
-    if (isAbort(error)) throw error;
-    throw noAnswer(url);
-  }
-  if (!response.ok) throw await errorFrom(response);
-  return response.arrayBuffer();
+  return (await fetched(url, { headers: WANTED, signal })).arrayBuffer();
 }
 
 /** How much of a file has come. Unit: bytes; `size` is null while it is not known. */
@@ -125,18 +123,7 @@ export async function downloadFile(
   report: (download: Download) => void,
   signal: AbortSignal,
 ): Promise<{ readonly blob: Blob; readonly name: string }> {
-  let response: Response;
-  try {
-    response = await fetch(url, {
-      credentials: "same-origin",
-      headers: { "Accept-Language": language },
-      signal,
-    });
-  } catch (error) {
-    if (isAbort(error)) throw error;
-    throw noAnswer(url);
-  }
-  if (!response.ok) throw await errorFrom(response);
+  const response = await fetched(url, { headers: { "Accept-Language": language }, signal });
   const size = Number(response.headers.get("Content-Length")) || null;
   const parts: Uint8Array<ArrayBuffer>[] = [];
   let received = 0;

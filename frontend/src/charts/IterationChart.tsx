@@ -372,17 +372,13 @@ const LABELS: Readonly<Record<string, string>> = {
   [OUTSIDE]: t("Outside aggregation"),
 };
 
-function ChartLegend({
-  figure,
-  parts,
-  hidden,
-  onChange,
-}: {
+function ChartLegend(props: {
   figure: IterationFigure;
   parts: readonly string[];
   hidden: ReadonlySet<string>;
   onChange: (hidden: ReadonlySet<string>) => void;
 }) {
+  const { figure, parts, hidden, onChange } = props;
   const hasHatched = figure.layout.meta.bars.some((bar) => bar.kind === "before");
   const toggle = (part: string) => {
     const next = new Set(hidden);

@@ -11,11 +11,8 @@ interface FilterProps {
   readonly control: TableControl;
 }
 
-export function FilterCell({
-  column,
-  control,
-  distinctUrl,
-}: FilterProps & { distinctUrl: (column: string) => string }) {
+export function FilterCell(props: FilterProps & { distinctUrl: (column: string) => string }) {
+  const { column, control, distinctUrl } = props;
   switch (column.kind) {
     case "number":
       return <NumberFilter column={column} control={control} />;
@@ -121,13 +118,8 @@ function NumberFilter({ column, control }: FilterProps) {
   );
 }
 
-function BoundFilter({
-  column,
-  control,
-  suffix,
-  word,
-  sign,
-}: FilterProps & { suffix: string; word: string; sign: string }) {
+function BoundFilter(props: FilterProps & { suffix: string; word: string; sign: string }) {
+  const { column, control, suffix, word, sign } = props;
   const name = `${column.key}${suffix}`;
   const bound = control.state.filters[name];
   const [text, setText] = useDebounced(

@@ -1,9 +1,10 @@
 /** The header of a table: a sort button per column and, on demand, a row of typed filters. */
 
+import type { ButtonHTMLAttributes } from "preact";
 import { t } from "../i18n";
 import { Button } from "../ui/Button";
 import { FilterCell } from "./FilterCell";
-import { type ColumnModel, nextSort, sortDirection } from "./model";
+import { type ColumnModel, nextSort, type SortDirection, sortDirection } from "./model";
 import { ResizeHandle } from "./ResizeHandle";
 import type { Column } from "./spec";
 import type { NamesByColumn } from "./useNames";
@@ -94,52 +95,73 @@ export function TableHeader<Row>(props: {
   );
 }
 
-export function HeaderUnit({ column }: { column: ColumnModel }) {
+/** The title of a column with its unit. */
+function HeaderTitle({ column }: { column: ColumnModel }) {
   const unit = column.shownUnit ?? column.unit;
-  return unit === undefined ? null : <span class="th-unit">{unit}</span>;
+  return (
+    <>
+      <span class="th-title">{column.title}</span>
+      {unit !== undefined && <span class="th-unit">{unit}</span>}
+    </>
+  );
 }
 
-function HeaderCell<Row>({
-  column,
-  prefix,
-  control,
-  sizes,
-}: {
+interface SortButtonProps extends Omit<ButtonHTMLAttributes, "class" | "title"> {
+  readonly column: ColumnModel & { readonly hint?: string };
+  readonly direction: SortDirection;
+}
+
+/** The title of a column as a button that sorts by it, with what else stands in the header. */
+export function SortButton({ column, direction, children, ...rest }: SortButtonProps) {
+  return (
+    <Button
+      class={`th-button ${direction === null ? "" : "is-sorted"}`}
+      title={column.hint}
+      {...rest}
+    >
+      <HeaderTitle column={column} />
+      {children}
+      <span class="th-arrow" aria-hidden="true">
+        {direction === "ascending" ? "↑" : "↓"}
+      </span>
+    </Button>
+  );
+}
+
+function HeaderCell<Row>(props: {
   column: Column<Row>;
   /** What all names of the page begin with, and their texts leave out. */
   prefix: string;
   control: TableControl;
   sizes: WidthChoice;
 }) {
+  const { column, prefix, control, sizes } = props;
   const { state, change } = control;
   const resize = (px: number | null) => sizes.resize(column.key, px);
   const handle = <ResizeHandle onResize={resize} />;
   const direction = sortDirection(state.sort, column.key);
-  const face = (
-    <>
-      <span class="th-title">{column.title}</span>
-      <HeaderUnit column={column} />
-      {prefix !== "" && (
-        <span class="th-prefix" title={prefix}>
-          {t("in {prefix}", { prefix })}
-        </span>
-      )}
-    </>
+  const inside = prefix !== "" && (
+    <span class="th-prefix" title={prefix}>
+      {t("in {prefix}", { prefix })}
+    </span>
   );
   const align = `align-${column.align ?? "left"}`;
   if (column.isSortable === false) {
     return (
       <th scope="col" class={align} title={column.hint}>
-        <span class="th-plain">{face}</span>
+        <span class="th-plain">
+          <HeaderTitle column={column} />
+          {inside}
+        </span>
         {handle}
       </th>
     );
   }
   return (
     <th scope="col" class={align} aria-sort={direction ?? "none"}>
-      <Button
-        class={`th-button ${direction === null ? "" : "is-sorted"}`}
-        title={column.hint}
+      <SortButton
+        column={column}
+        direction={direction}
         aria-keyshortcuts="Alt+ArrowLeft Alt+ArrowRight"
         onClick={() => change({ ...state, sort: nextSort(state.sort, column), page: 1 })}
         onKeyDown={(event) => {
@@ -149,11 +171,8 @@ function HeaderCell<Row>({
           resize((event.currentTarget.closest("th")?.offsetWidth ?? column.width) + way * STEP);
         }}
       >
-        {face}
-        <span class="th-arrow" aria-hidden="true">
-          {direction === "ascending" ? "↑" : "↓"}
-        </span>
-      </Button>
+        {inside}
+      </SortButton>
       {handle}
     </th>
   );

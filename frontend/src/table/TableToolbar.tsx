@@ -92,16 +92,30 @@ export function AboutButton() {
 
 function SearchBox({ control, noun }: { control: TableControl; noun: string }) {
   const { state, change } = control;
-  const [text, setText] = useDebounced(state.search, (search) =>
-    change({ ...state, search, page: 1 }, { replace: true }),
-  );
   return (
-    <span class="table-search">
+    <SearchField
+      label={t("Search {things}", { things: noun })}
+      value={state.search}
+      onChange={(search) => change({ ...state, search, page: 1 }, { replace: true })}
+    />
+  );
+}
+
+/** The field that the key `/` goes to. */
+export function SearchField(props: {
+  label: string;
+  value: string;
+  class?: string;
+  onChange: (text: string) => void;
+}) {
+  const [text, setText] = useDebounced(props.value, props.onChange);
+  return (
+    <span class={`table-search ${props.class ?? ""}`}>
       <Icon name="search" size={14} />
       <input
         type="search"
-        placeholder={t("Search {things}", { things: noun })}
-        aria-label={t("Search {things}", { things: noun })}
+        placeholder={props.label}
+        aria-label={props.label}
         data-search="table"
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
@@ -121,13 +135,8 @@ function SearchBox({ control, noun }: { control: TableControl; noun: string }) {
   );
 }
 
-function Chips<Row>({
-  columns,
-  control,
-}: {
-  columns: readonly Column<Row>[];
-  control: TableControl;
-}) {
+function Chips<Row>(props: { columns: readonly Column<Row>[]; control: TableControl }) {
+  const { columns, control } = props;
   const { state, change } = control;
   const list = chips(state, columns);
   if (list.length === 0) return null;
@@ -160,13 +169,11 @@ function Chips<Row>({
   );
 }
 
-export function ColumnMenu<Row>({
-  spec,
-  columns,
-}: {
+export function ColumnMenu<Row>(props: {
   spec: Pick<TableSpec<Row>, "columns">;
   columns: ColumnChoice<Row>;
 }) {
+  const { spec, columns } = props;
   return (
     <MenuButton label={t("Choose columns")} class="icon-button" face={<Icon name="columns" />}>
       <fieldset class="menu-list">

@@ -16,10 +16,9 @@ import { TruncationNote } from "../../table/DataTable";
 import { nextSort, sortDirection } from "../../table/model";
 import type { CellContext, Column } from "../../table/spec";
 import { GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
-import { HeaderUnit } from "../../table/TableHeader";
-import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
+import { SortButton } from "../../table/TableHeader";
+import { AboutButton, ColumnMenu, ExportMenu, SearchField } from "../../table/TableToolbar";
 import { useColumns } from "../../table/useColumns";
-import { useDebounced } from "../../table/useDebounced";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/icons";
 import { Direction, Name } from "../../ui/Name";
@@ -94,7 +93,12 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
           </div>
           <AboutButton />
           <ScaleSwitch />
-          <TreeSearch text={search} />
+          <SearchField
+            label={t("Search groups and ops")}
+            value={search}
+            class="tree-search"
+            onChange={(next) => navigate({ [SEARCH]: next.trim() }, { replace: true })}
+          />
           {search === "" && open.size > 0 && (
             <Button onClick={() => navigate({ open: writeOpen(new Set()) })}>
               <Icon name="minus" /> {t("Collapse all")}
@@ -151,27 +155,6 @@ function TreeCut() {
   );
 }
 
-function TreeSearch({ text: search }: { text: string }) {
-  const [text, setText] = useDebounced(search, (next) =>
-    navigate({ [SEARCH]: next.trim() }, { replace: true }),
-  );
-  const label = t("Search groups and ops");
-  return (
-    <span class="table-search tree-search">
-      <Icon name="search" size={14} />
-      <input
-        type="search"
-        placeholder={label}
-        aria-label={label}
-        data-search="table"
-        value={text}
-        onInput={(event) => setText(event.currentTarget.value)}
-      />
-      <kbd>/</kbd>
-    </span>
-  );
-}
-
 function TreeHeader({ sort, figures }: { sort: string; figures: readonly Column<GroupOpsRow>[] }) {
   const name = GROUPS_TABLE.columns[0] as Column<GroupOpsRow>;
   return (
@@ -206,17 +189,7 @@ function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string 
   };
   return (
     <th scope="col" class={`align-${column.align ?? "left"}`} aria-sort={direction ?? "none"}>
-      <Button
-        class={`th-button ${direction === null ? "" : "is-sorted"}`}
-        title={column.hint}
-        onClick={choose}
-      >
-        <span class="th-title">{column.title}</span>
-        <HeaderUnit column={column} />
-        <span class="th-arrow" aria-hidden="true">
-          {direction === "ascending" ? "↑" : "↓"}
-        </span>
-      </Button>
+      <SortButton column={column} direction={direction} onClick={choose} />
     </th>
   );
 }

@@ -30,13 +30,7 @@ _SEQ, _OP = ", seq = ", ", op_id = "
 
 
 def tile(profile: Path, times: int, output: Path) -> None:
-    """Write a profile that holds ``times`` copies of another one.
-
-    Args:
-        profile: An Nsight Systems SQLite export.
-        times: Number of copies.
-        output: The new export; replaced if it exists.
-    """
+    """Write an export of Nsight Systems that holds ``times`` copies of another one."""
     shutil.copyfile(profile, output)
     with closing(sqlite3.connect(output)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
@@ -133,13 +127,7 @@ def _shifted_text(connection: sqlite3.Connection) -> str:
 
 
 def tile_trace(source: Path, copies: int, target: Path) -> None:
-    """Write a Kineto trace that holds ``copies`` copies of another one.
-
-    Args:
-        source: A trace.
-        copies: Number of copies.
-        target: The trace to write.
-    """
+    """Write a Kineto trace that holds ``copies`` copies of another one."""
     trace: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
     events = trace.pop("traceEvents")
     times = [event["ts"] for event in events if "ts" in event]

@@ -252,13 +252,7 @@ def not_readable(path: Path, error: OSError) -> ProfileError:
 
 
 def unsupported(path: Path, found: Format, tables: frozenset[str] | None) -> ProfileError:
-    """Return the error for a file that no reader takes.
-
-    Args:
-        path: The file.
-        found: Its format.
-        tables: Names of its tables; None: not an SQLite file.
-    """
+    """Return the error for a file that no reader takes; without tables it is no SQLite file."""
     name = str(path)
     if found is Format.DATABASE:
         text = say(

@@ -132,11 +132,6 @@ def _without_gpu(options: Options, ending: Ending) -> tuple[str, str]:
 def capture(options: Options, console: Console, run: _Run) -> Path:
     """Profile the application; returns the export.
 
-    Args:
-        options: Options of the command line; the output folder exists.
-        console: Output for messages.
-        run: Gets what is known of the run.
-
     Raises:
         UsageError: The application or an option is not valid.
         ToolError: Nothing can record, or it recorded nothing.

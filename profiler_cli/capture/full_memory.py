@@ -36,12 +36,7 @@ def has_run_out(steps: Steps) -> bool:
 
 
 def memory_was_full(export: Path, steps: Steps) -> bool:
-    """Return whether the last thing that the application did on the GPU was to ask for memory.
-
-    Args:
-        export: Of the run.
-        steps: What the processes wrote.
-    """
+    """Return whether the last thing that the application did on the GPU was to ask for memory."""
     if has_run_out(steps):
         return True
     try:

@@ -271,15 +271,7 @@ def _traced(words: list[str]) -> list[str] | None:
 def profile_command(
     nsys: Nsys, options: Options, base: Path, *, show_output: bool, more: Sequence[str] = ()
 ) -> list[str]:
-    """Build the command that profiles the application.
-
-    Args:
-        nsys: The installed program.
-        options: Options of the command line.
-        base: Path of the result without extension.
-        show_output: Whether to show the output of the application.
-        more: More switches.
-    """
+    """Build the command that profiles the application."""
     given = split_nsys_opts(options.nsys_opts)
     words = [str(nsys.program), "profile", *given]
     if FLUSH_SWITCH in nsys.switches and not any(word.startswith(FLUSH_SWITCH) for word in given):

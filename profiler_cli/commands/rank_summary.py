@@ -25,14 +25,7 @@ _RANK_VARIABLES: Final = (
 
 
 def write_ranks(plan: OutputPlan, options: Options, console: Console, *, is_captured: bool) -> None:
-    """Write the summary, if it is wanted or, after a capture, there are other ranks.
-
-    Args:
-        plan: The names of the files.
-        options: Options of the command line; ``--summary`` is not false.
-        console: Output for messages.
-        is_captured: Whether this process captured the application, and has its variables.
-    """
+    """Write the summary, if it is wanted or, after a capture, there are other ranks."""
     if options.summary == "auto" and not is_captured:
         return
     with open_database(plan.database) as database:

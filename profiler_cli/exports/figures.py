@@ -13,12 +13,7 @@ _PREFIX = "dlprof_"
 
 
 def prometheus_text(figures: Sequence[KeyFigure], labels: Mapping[str, str]) -> str:
-    """Gauges in Prometheus' text format, as the node exporter's textfile collector reads them.
-
-    Args:
-        figures: What is known of the run.
-        labels: Labels of all of them.
-    """
+    """Gauges in Prometheus' text format, as the node exporter's textfile collector reads them."""
     return "".join(f"{line}\n" for line in _lines(figures, labels))
 
 

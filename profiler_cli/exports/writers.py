@@ -36,14 +36,6 @@ def write_format(
 ) -> str:
     """Write a format into a batch, and return what was written.
 
-    Args:
-        name: One of ``WRITERS``.
-        database: The database.
-        source: The profile as the user named it.
-        target: The file or folder.
-        aggregation: Number of the aggregation.
-        batch: Publishes the files.
-
     Raises:
         DlprofError: The database cannot be read, or the files cannot be written.
     """

@@ -46,12 +46,7 @@ class _Batch:
 
 
 def complete_lists(events: TraceEvents, shapes: list[Shapes]) -> list[Shapes]:
-    """Append shapes with the sizes of lists; the ranges get the codes of these shapes.
-
-    Args:
-        events: The events; codes of ``shapes`` in their ranges are changed.
-        shapes: The shapes that ``shapes`` of the ranges index.
-    """
+    """Append shapes with the sizes of lists; the ranges get the codes of these shapes."""
     ranges = events.tables["ranges"]
     left_out = np.array([bool(shape.lists) for shape in shapes], dtype=bool)
     if not left_out.any():

@@ -50,14 +50,7 @@ def with_memory(
     schema: Schema,
     range_names: Iterable[str],
 ) -> tuple[Device, ...]:
-    """Return the same devices with the memory that the run used.
-
-    Args:
-        devices: GPUs of the profile.
-        known: GPUs of the host.
-        schema: The export.
-        range_names: Distinct range texts.
-    """
+    """Return the same devices with the memory that the run used."""
     has_uuids = any(device.uuid for device in devices)
     sampled, reason = _read_samples(schema, has_uuids=has_uuids)
     marked = _read_markers(range_names, has_uuids=has_uuids)

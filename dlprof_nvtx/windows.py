@@ -29,7 +29,7 @@ WINDOW_STEPS, WINDOW_NS, LONGEST_NS = 40, 2_000_000_000, 60_000_000_000
 LEAST_STEPS, MANY_STEPS = 3, 200
 """Fewer steps are no window of slow ones; so many short ones suffice, however little time they
 take: a program of some hundred steps would be over before it ran one without profiling."""
-BARE_STEPS, BARE_NS, MOST_BARE, SLOW_NS = 20, 1_000_000_000, 200, 10_000_000_000
+UNPROFILED_STEPS, UNPROFILED_NS, MOST_UNPROFILED, SLOW_NS = 20, 1_000_000_000, 200, 10_000_000_000
 """So many steps without profiling are timed, for at least so long, and no more than the third; few
 of slow steps suffice."""
 IDLE_NS, IDLE_STEPS, IDLE_CHECK_S = 20_000_000_000, 5, 2.0
@@ -78,9 +78,9 @@ class Loop:
     def has_unprofiled(self) -> bool:
         """Whether enough steps without profiling were timed."""
         count, passed_ns = len(self.unprofiled), sum(length for length, _ in self.unprofiled)
-        if count >= MOST_BARE or (count >= LEAST_STEPS and passed_ns >= SLOW_NS):
+        if count >= MOST_UNPROFILED or (count >= LEAST_STEPS and passed_ns >= SLOW_NS):
             return True
-        return count >= BARE_STEPS and passed_ns >= BARE_NS
+        return count >= UNPROFILED_STEPS and passed_ns >= UNPROFILED_NS
 
     @property
     def is_named(self) -> bool:

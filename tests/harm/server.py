@@ -78,7 +78,7 @@ def begin(phase: str, folder: Path) -> Ranges:
         for name in ("begin", "detach", "is_loaded"):
             setattr(collector, name, lambda: True)
         os.environ["DLPROF_PROFILE_STEPS"] = "3"
-        windows.BARE_STEPS, windows.BARE_NS = 2, 0
+        windows.UNPROFILED_STEPS, windows.UNPROFILED_NS = 2, 0
     if phase in {"held", "full", "windows"}:
         os.environ["DLPROF_REFERENCE"] = baseline_timing.REFERENCE.folder = str(folder)
         os.environ["DLPROF_BARE_STEPS"] = "100000" if phase == "held" else "3"

@@ -23,7 +23,7 @@ from dlprof_nvtx.names import Names  # noqa: E402
 from dlprof_nvtx.patches import CALLS, PATCHES  # noqa: E402
 from dlprof_nvtx.standby import STANDBY  # noqa: E402
 from dlprof_nvtx.state import STATE  # noqa: E402
-from dlprof_nvtx.windows import BARE_STEPS, WINDOW_STEPS, WINDOWS, Windows  # noqa: E402
+from dlprof_nvtx.windows import UNPROFILED_STEPS, WINDOW_STEPS, WINDOWS, Windows  # noqa: E402
 
 
 class Collector:
@@ -111,7 +111,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
             monkeypatch.setattr(collector, name, value)
         monkeypatch.setattr(collector, "is_loaded", lambda: True)
         # Steps take microseconds here, and not always as long.
-        for name in ("WINDOW_NS", "BARE_NS"):
+        for name in ("WINDOW_NS", "UNPROFILED_NS"):
             monkeypatch.setattr(windows, name, 0)
         monkeypatch.setattr(baseline_timing, "LEAST_NS", 0)
         monkeypatch.setattr(baseline_timing, "has_loop", lambda: True)
@@ -173,7 +173,7 @@ BEFORE = 8
 
 
 def test_window_of_a_training_ends_and_steps_after_it_are_timed(start: Start) -> None:
-    found, steps = start(), BEFORE + WINDOW_STEPS + BARE_STEPS + 30
+    found, steps = start(), BEFORE + WINDOW_STEPS + UNPROFILED_STEPS + 30
     Training().train(steps)
     assert found.calls == ["begin", "detach"]
     written = found.written()
@@ -184,7 +184,7 @@ def test_window_of_a_training_ends_and_steps_after_it_are_timed(start: Start) ->
     assert 0 < window["begin_utc_ns"] < window["end_utc_ns"]
     recorded = len(written["profiled"]["host_ns"]) + len(written["marked"]["host_ns"])
     assert recorded == WINDOW_STEPS
-    assert len(written["bare"]["host_ns"]) == written["bare_before"] + BARE_STEPS
+    assert len(written["bare"]["host_ns"]) == written["bare_before"] + UNPROFILED_STEPS
     assert len(written["bare"]["end_utc_ns"]) == len(written["bare"]["host_ns"])
     (outside,) = written["outside"]
     assert outside["loop"] == "SGD"
@@ -208,7 +208,7 @@ def test_window_of_many_short_steps_ends(start: Start, monkeypatch: pytest.Monke
 def test_steps_of_a_compiled_model_are_those_of_its_optimizer(start: Start) -> None:
     found, training = start(), Training()
     training.model = torch.compile(training.model, backend="eager")
-    training.train(BEFORE + WINDOW_STEPS + BARE_STEPS)
+    training.train(BEFORE + WINDOW_STEPS + UNPROFILED_STEPS)
     assert [loop["loop"] for loop in found.written()["loops"]] == ["SGD"]
     assert found.written()["windows"][0]["loop"] == "SGD"
 
@@ -230,12 +230,12 @@ def test_all_steps_are_recorded_if_the_user_asks_for_them(start: Start) -> None:
 
 def test_evaluation_gets_a_window_and_steps_without_profiling(start: Start) -> None:
     found, training = start(), Training()
-    training.train(BEFORE + WINDOW_STEPS + BARE_STEPS + 5)
-    training.evaluate(BARE_STEPS + WINDOW_STEPS + 30)
+    training.train(BEFORE + WINDOW_STEPS + UNPROFILED_STEPS + 5)
+    training.evaluate(UNPROFILED_STEPS + WINDOW_STEPS + 30)
     written = found.written()
     assert [window["loop"] for window in written["windows"]] == ["SGD", "Net"]
     by_name = {loop["loop"]: loop for loop in written["loops"]}
-    assert len(by_name["Net"]["bare"]["host_ns"]) == BARE_STEPS
+    assert len(by_name["Net"]["bare"]["host_ns"]) == UNPROFILED_STEPS
     assert by_name["Net"]["clock"] == "call"
     assert by_name["Net"]["bare_before"] == 0
     assert found.calls == ["begin", "detach"] * 2
@@ -251,7 +251,7 @@ def test_short_epochs_with_evaluations_are_known(start: Start, batches: int) -> 
         training.train(batches)
         training.evaluate(6)
     by_name = {loop["loop"]: loop for loop in found.written()["loops"]}
-    assert len(by_name["SGD"]["bare"]["host_ns"]) >= BARE_STEPS
+    assert len(by_name["SGD"]["bare"]["host_ns"]) >= UNPROFILED_STEPS
     assert max(map(len, (by_name["SGD"]["profiled"]["host_ns"],))) > 20
     assert set(by_name) == {"SGD", "Net"}
 
@@ -268,7 +268,7 @@ def test_calls_of_the_model_within_each_step_are_no_loop(start: Start) -> None:
 
 def test_second_optimizer_of_each_step_is_no_loop(start: Start) -> None:
     found, maker, judge = start(), Training(), Training()
-    for _ in range(BEFORE + WINDOW_STEPS + BARE_STEPS):
+    for _ in range(BEFORE + WINDOW_STEPS + UNPROFILED_STEPS):
         maker.train(1)
         judge.train(1)
     assert [loop["loop"] for loop in found.written()["loops"]] == ["SGD"]
@@ -277,7 +277,7 @@ def test_second_optimizer_of_each_step_is_no_loop(start: Start) -> None:
 def test_another_optimizer_is_another_loop_even_at_the_same_address(start: Start) -> None:
     found = start()
     for _ in range(2):
-        Training().train(BARE_STEPS + WINDOW_STEPS + BARE_STEPS)
+        Training().train(UNPROFILED_STEPS + WINDOW_STEPS + UNPROFILED_STEPS)
     written = found.written()
     assert [loop["loop"] for loop in written["loops"]] == ["SGD", "SGD[2]"]
     assert [window["loop"] for window in written["windows"]] == ["SGD", "SGD[2]"]
@@ -300,7 +300,7 @@ def test_loops_beyond_the_most_are_counted_together(
 
 def test_window_of_a_loop_outlasts_what_has_had_one(start: Start) -> None:
     found, training = start(), Training()
-    training.evaluate(BEFORE + WINDOW_STEPS + BARE_STEPS + 10)
+    training.evaluate(BEFORE + WINDOW_STEPS + UNPROFILED_STEPS + 10)
     assert found.calls == ["begin", "detach"]
     for _ in range(20):
         training.train(9)
@@ -319,10 +319,10 @@ def test_each_new_shape_in_a_window_is_marked(start: Start) -> None:
 
 def test_calls_without_training_are_steps(start: Start) -> None:
     found = start()
-    Training().evaluate(BEFORE + WINDOW_STEPS + BARE_STEPS + 20)
+    Training().evaluate(BEFORE + WINDOW_STEPS + UNPROFILED_STEPS + 20)
     written = found.written()
     assert [window["loop"] for window in written["windows"]] == ["Net"]
-    assert len(written["bare"]["host_ns"]) == written["bare_before"] + BARE_STEPS
+    assert len(written["bare"]["host_ns"]) == written["bare_before"] + UNPROFILED_STEPS
     assert found.calls == ["begin", "detach"]
 
 
@@ -343,12 +343,12 @@ def test_sanity_check_of_few_batches_leaves_the_training_its_bare_steps(start: S
         for batch in loader:
             training.model(batch)
     assert found.calls == ["begin"]
-    training.train(WINDOW_STEPS + BARE_STEPS + 10)
+    training.train(WINDOW_STEPS + UNPROFILED_STEPS + 10)
     written = found.written()
     assert written["loop"] == "SGD"
     assert written["reason"] == ""
     assert len(written["profiled"]["host_ns"]) > WINDOW_STEPS // 2
-    assert len(written["bare"]["host_ns"]) == BARE_STEPS
+    assert len(written["bare"]["host_ns"]) == UNPROFILED_STEPS
     assert found.calls == ["begin", "detach"]
 
 
@@ -388,7 +388,7 @@ def test_no_range_of_the_markers_outlasts_a_window(start: Start) -> None:
 
 def test_graph_that_is_captured_after_a_window_is_recorded(start: Start) -> None:
     found, training = start(), Training()
-    training.train(BEFORE + WINDOW_STEPS + BARE_STEPS + 5)
+    training.train(BEFORE + WINDOW_STEPS + UNPROFILED_STEPS + 5)
     assert not found.is_recording
     modules.begin_before_capture()
     modules.end_after_capture()

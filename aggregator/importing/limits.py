@@ -35,7 +35,7 @@ def find_limits(profile: Profile, calls: Sequence[Int32]) -> None:
     _find_missing_ranks(profile)
     _find_missing_work(profile, calls)
     _find_partial_replays(profile, calls)
-    if len(profile.waits):
+    if len(profile.waits) and len(profile.api_calls):
         _find_wrong_waits(profile)
         _find_early_waits(profile, calls[0])
 

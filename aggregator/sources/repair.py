@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from aggregator.profile.arrays import sorting
+from aggregator.profile.arrays import dense_codes, distinct, rows_of, sorting
 from aggregator.profile.profile import ProfileWarning
 from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aggregator.profile.arrays import Int64, Integers
+    from aggregator.profile.arrays import Bool, Int64, Integers
 
 RawTable: TypeAlias = "dict[str, Integers]"
 
@@ -23,17 +23,65 @@ ON_HOST = 2**31 - 1
 """CUPTI's device number of a graph whose first node ran on the CPU."""
 MAX_DEVICES = 1 << 16
 """No host has that many GPUs."""
+_NEARLY = 0.9
+"""Share of the most votes from which a process without a GPU gets one."""
 
 
 def fill_missing_processes(api: RawTable, work: Sequence[RawTable], pid_shift: int) -> None:
-    """Set the process of device work in exports without ``globalPid``, if the run had only one."""
+    """Set the process of device work in exports without ``globalPid``: that of its call."""
     if not any((table["pid"] < 0).any() for table in work):
         return
-    callers = np.unique(api["tid"] >> pid_shift)
-    if len(callers) != 1:
-        return
-    for table in work:
-        table["pid"] = np.where(table["pid"] < 0, callers[0] << pid_shift, table["pid"])
+    process = api["tid"] >> pid_shift
+    callers = distinct(process)
+    calls = (process, api["corr"], api["start"])
+    for table, found in zip(work, find_launching_processes(calls, work, "corr"), strict=True):
+        if len(callers) == 1:
+            found[:] = callers[0]
+        known = (table["pid"] >= 0) | (found < 0)
+        table["pid"] = np.where(known, table["pid"], found << pid_shift)
+
+
+def find_launching_processes(
+    calls: tuple[Integers, Integers, Int64], work: Sequence[RawTable], number: str
+) -> list[Int64]:
+    """Return the process whose call launched each piece of work; -1: no call has its number.
+
+    Each process counts its calls from 1, so several may have a call of a number. The calls of the
+    process that uses a GPU precede most of its work; where that decides nothing, as for ranks in
+    step, each process has a GPU of its own.
+
+    Args:
+        calls: Process, number and start of each call.
+        work: Tables of work with ``start`` and ``device``.
+        number: Their column with the number of the call; negative: not recorded.
+    """
+    process, call_number, call_ns = calls
+    start_ns, place, wanted = (
+        np.concatenate([table[name] for table in work]) for name in ("start", "device", number)
+    )
+    devices, device = dense_codes(place)
+    processes = distinct(process)
+
+    def launching(own: int) -> tuple[Bool, Bool]:
+        rows = np.flatnonzero(process == own)
+        call = rows_of(call_number[rows], wanted)
+        has_call = (call >= 0) & (wanted >= 0)
+        return has_call, has_call & (call_ns[rows][call] <= start_ns)
+
+    votes = np.zeros((len(processes), len(devices)))
+    for row, own in enumerate(processes.tolist()):
+        votes[row] = np.bincount(device, weights=launching(own)[1], minlength=len(devices))
+    is_free = np.ones(len(processes))
+    for column in range(len(devices) if len(processes) else 0):
+        first = int((votes[:, column] * is_free).argmax())
+        votes[first, column] += len(device)
+        is_free[first] = _NEARLY
+    result = np.full(len(device), -1, dtype=np.int64)
+    most = np.full(len(device), -1.0)
+    for row, own in enumerate(processes.tolist()):
+        better = launching(own)[0] & (votes[row][device] > most)
+        result[better], most[better] = own, votes[row][device][better]
+    return np.split(result, np.cumsum([len(table["start"]) for table in work])[:-1])
 
 
 def repair_reversed(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:

@@ -11,7 +11,17 @@ import pytest
 
 from aggregator.errors import NoFrameworkRangesError, NoGpuActivityError, UnsupportedNsysSchemaError
 from aggregator.options import Mode
-from tests.builders import LAUNCH, Analyzed, Thread, Trace, analyze, analyze_file, one_gpu, query
+from tests.builders import (
+    LAUNCH,
+    Analyzed,
+    Thread,
+    Trace,
+    analyze,
+    analyze_file,
+    global_pid,
+    one_gpu,
+    query,
+)
 
 FPROP = "fprop"
 VIEWS = ("view_op_metrics", "view_kernel_launches", "view_api_calls", "view_memory_ops")
@@ -206,6 +216,34 @@ def test_work_without_any_recorded_call_is_kept(tmp_path: Path) -> None:
     owners = found.query("SELECT DISTINCT op_node_name FROM view_kernel_launches")
     assert sorted(owners) == [("unassociated_conv",), ("unassociated_dconv",)]
     assert found.warnings()["WORK_WITHOUT_CALL"] == 8
+
+
+def test_waits_without_any_recorded_call_are_a_profile(tmp_path: Path) -> None:
+    trace, main = _sample()
+    main.process.copy(170, 180, correlation=None)
+    row = {"start": 190, "end": 200, "deviceId": 0, "streamId": 7, "correlationId": 9}
+    row |= {"globalPid": global_pid(100), "syncType": 1, "eventId": 3}
+    trace.add("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", **row)
+    missing = [f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("RUNTIME", "KERNEL")]
+    source = trace.write(tmp_path / "part.sqlite", without=missing)
+    found = analyze_file(source, tmp_path / "part.db")
+    assert (found.result.counts["kernels"], found.result.counts["copies"]) == (0, 3)
+
+
+def test_work_of_two_processes_needs_no_process_id(tmp_path: Path) -> None:
+    """The number of its call is one of a single process, or its GPU tells which."""
+    trace = Trace()
+    for rank in (0, 1):
+        trace.gpu(rank)
+        thread = trace.thread(100 + rank)
+        for step in range(3 + rank):
+            at = 1_000 * step + 3 * rank
+            thread.op(f"linear{rank}", at + 10, at + 500, seq=step)
+            thread.launch(f"gemm{rank}", at + 20, gpu=(at + 60, at + 400), device=rank)
+    source = trace.write(tmp_path / "a.sqlite", without=["CUPTI_ACTIVITY_KIND_KERNEL.globalPid"])
+    found = analyze_file(source, tmp_path / "a.db")
+    sql = "SELECT kernel_name, op_node_name, count(*) FROM view_kernel_launches GROUP BY 1, 2"
+    assert found.query(sql) == [("gemm0", "/rank_0/linear0", 3), ("gemm1", "/rank_1/linear1", 4)]
 
 
 def test_calls_without_any_work_are_a_profile(tmp_path: Path) -> None:

@@ -489,6 +489,41 @@ def test_a_value_of_another_type_is_unknown(
         assert (0x7F in profile.kernels.stream_id.tolist()) == (odd == 0)
 
 
+@pytest.mark.parametrize("args", [None, [], {}, {"correlation": 1}])
+def test_work_that_names_no_gpu_counts_for_the_first(tmp_path: Path, args: Any) -> None:
+    work = {"kernel", "gpu_memcpy"}
+    events = [event | {"args": args} if event["cat"] in work else event for event in _events()[1:]]
+    profile = _read(tmp_path, trace(events))
+    assert (len(profile.kernels), len(profile.copies)) == (2, 1)
+    assert [device.device_id for device in profile.devices] == [0]
+    assert {w.code: w.count for w in profile.warnings}["UNKNOWN_DEVICES"] == 3
+
+
+@pytest.mark.parametrize("category", ["xpu_runtime", "mtia_runtime", "PrivateUse1_driver"])
+def test_calls_of_other_makers_launch_their_work(tmp_path: Path, category: str) -> None:
+    events = [
+        event | {"cat": category} if event.get("cat") == "cuda_runtime" else event
+        for event in _events()
+    ]
+    assert _read(tmp_path, trace(events)).api_calls.correlation_id.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("apart_us", [0.5, 0.0, -0.5])
+def test_ranks_joined_in_one_trace_keep_their_work(tmp_path: Path, apart_us: float) -> None:
+    """Both count their calls from 1, and run in step."""
+    joined = []
+    for rank, event in ((rank, event) for rank in (0, 1) for event in _events()[1:]):
+        is_work = event["cat"] in {"kernel", "gpu_memcpy"}
+        args = event["args"] | ({"device": rank} if is_work else {})
+        at = event["ts"] + rank * apart_us
+        joined.append(event | {"pid": rank if is_work else PID + rank, "ts": at, "args": args})
+    profile = _read(tmp_path, trace(joined))
+    assert profile.process_ids == (PID, PID + 1)
+    for work in (profile.kernels, profile.copies):
+        assert work.process.tolist() == work.device.tolist()
+        assert set(work.device.tolist()) == {0, 1}
+
+
 def test_bytes_that_were_not_recorded_are_unknown(tmp_path: Path) -> None:
     copy: dict[str, Any] = {
         "ph": "X",

@@ -38,10 +38,6 @@ _KINDS: Final = {
     "operator": "ranges",
     "user_annotation": "ranges",
     "python_function": "python",
-    "cuda_runtime": "api",
-    "cuda_driver": "api",
-    "runtime": "api",
-    "driver": "api",
     "kernel": "kernels",
     "gpu_memcpy": "copies",
     "memcpy": "copies",
@@ -50,6 +46,8 @@ _KINDS: Final = {
     "cuda_sync": "syncs",
 }
 """Table of each category of events; PyTorch before 1.12 capitalized the categories."""
+_CALLS: Final = ("runtime", "driver")
+"""What the categories of calls end with: those of CUDA, and ``xpu_runtime``, ``mtia_runtime``."""
 _REPEATING: Final = frozenset({"gpu_user_annotation", "trace", "overhead"})
 """Categories of what other events say, too, and of what the profiler itself did."""
 _LINKS: Final = frozenset("stfM")
@@ -152,7 +150,7 @@ class _Reader:
             groups[event.cat].append(event)
         kinds: dict[str, list[Event]] = defaultdict(list)
         for category, chosen in groups.items():
-            kind = _KINDS.get(category.lower())
+            kind = "api" if category.lower().endswith(_CALLS) else _KINDS.get(category.lower())
             if kind is not None:
                 kinds[kind] += chosen
             elif category.lower() not in _REPEATING:

@@ -42,11 +42,11 @@ from aggregator.sources.kineto.samples import CATEGORY, sampled_counters
 from aggregator.sources.kineto.system import (
     Lanes,
     job_ranks,
-    process_of_work,
     rank_number,
     read_devices,
     read_session,
     read_system,
+    set_processes,
 )
 from aggregator.sources.kineto.trace_json import TraceText
 from aggregator.sources.repair import drop_repeated, possible_times, repair_devices
@@ -105,16 +105,17 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         table["start"] -= start_ns
         table["end"] -= start_ns
     end_ns = max(int(t["end"].max(initial=0)) for t in tables.values())
+    repair_devices(work, warnings)
     devices = read_devices(events)
     kernel_links = _kernel_links(events, start_ns)
     counters, lost = sampled_counters(events.samples, devices, start_ns, end_ns)
     events.unused += Counter({CATEGORY: lost} if lost else {})
     warnings += _warnings(events)
-    repair_devices(work, warnings)
     lanes = Lanes(events)
     strings, short = _strings(events)
     api = _api_calls(tables["api"], lanes)
-    columns = _WorkColumns(api, lanes, np.array([d.device_id for d in devices], dtype=np.int64))
+    set_processes(work, api, lanes)
+    columns = _WorkColumns(np.array([d.device_id for d in devices], dtype=np.int64))
     shapes = complete_lists(
         events, [read_arguments(arguments) for arguments in events.shapes.values()]
     )
@@ -181,8 +182,6 @@ def _clear_missing_sizes(ranges: Ranges, shapes: list[Shapes]) -> None:
 
 @dataclass(frozen=True)
 class _WorkColumns:
-    api: ApiCalls
-    lanes: Lanes
     device_ids: Int64
 
     def of(self, table: Columns) -> dict[str, Any]:
@@ -192,7 +191,7 @@ class _WorkColumns:
             "end_ns": table["end"],
             "device": np.searchsorted(self.device_ids, table["device"]).astype(np.int32),
             "stream_id": table["stream"],
-            "process": process_of_work(self.api, self.lanes, table["correlation"]),
+            "process": table["process"],
             "correlation_id": table["correlation"],
         }
 

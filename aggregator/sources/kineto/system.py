@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from aggregator.profile.arrays import rows_of
 from aggregator.profile.profile import Device, Session, SystemInfo
+from aggregator.sources.repair import find_launching_processes
 from aggregator.system.untrusted_json import read_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aggregator.profile.arrays import Int32, Int64
     from aggregator.profile.profile import ApiCalls
-    from aggregator.sources.kineto.events import TraceEvents
+    from aggregator.sources.kineto.events import Columns, TraceEvents
 
 _SINCE_1970_NS: Final = 10**18
 """A later time counts from 1970: it is in 2001 or later."""
@@ -153,12 +155,13 @@ def _thread_numbers(lanes: tuple[tuple[Any, Any], ...]) -> list[int]:
     return [row_of.setdefault(str(tid), len(row_of) + 1) for _, tid in lanes]
 
 
-def process_of_work(api: ApiCalls, lanes: Lanes, correlation_id: Int64) -> Int32:
-    """Row of the process that launched each piece of work: the trace records its GPU only."""
+def set_processes(work: Sequence[Columns], api: ApiCalls, lanes: Lanes) -> None:
+    """Add the row of the process that launched each piece of work: the trace has its GPU only."""
     process = lanes.thread_process[api.thread]
     counts = np.bincount(process, minlength=1)
-    result: Int32 = np.full(len(correlation_id), counts.argmax(), dtype=np.int32)
-    if np.count_nonzero(counts) > 1:
-        call = rows_of(api.correlation_id, correlation_id)
-        result[call >= 0] = process[call[call >= 0]]
-    return result
+    calls = (process, api.correlation_id, api.start_ns)
+    several = np.count_nonzero(counts) > 1
+    found = find_launching_processes(calls, work, "correlation") if several else ()
+    for place, table in enumerate(work):
+        own = found[place] if several else np.full(len(table["start"]), -1)
+        table["process"] = np.where(own >= 0, own, counts.argmax()).astype(np.int32)

@@ -45,7 +45,6 @@ from aggregator.advice import (
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import (
     ALL_RANKS,
-    HIGH_GAIN_PCT,
     MIN_GAIN_PCT,
     MOST_CERTAIN,
     OF_STEPS,
@@ -202,11 +201,13 @@ def _of_working_time(finding: Finding) -> Finding:
 
 
 def _order(finding: Finding) -> tuple[int, int, float]:
-    """Of equal severity, what no gain is known of because profiling may have made it comes last."""
+    """Of equal severity, what may be saved but is not known to be comes last."""
     is_open = finding.is_of_host and finding.gain_pct is None
+    is_open |= finding.severity is None and finding.level is not severity_of(finding.gain_pct)
     is_sure = finding.gain_pct is None and finding.certainty is Certainty.SURE
     group = 3 if finding.is_per_sample else 0 if is_sure else 2 if is_open else 1
-    return _RANK[finding.level], group, -(_share(finding) if is_open else finding.gain_pct or 0.0)
+    gain_pct = (finding.most_pct if is_open else finding.gain_pct) or 0.0
+    return _RANK[finding.level], group, -gain_pct
 
 
 def _share(finding: Finding) -> float:
@@ -221,11 +222,7 @@ def is_unproven(facts: Facts, finding: Finding) -> bool:
 
 
 def _without_promise(finding: Finding) -> Finding:
-    """The finding without a gain, and how to learn it; the verdict says what the GPU works.
-
-    Of a large share of the step it is worth learning.
-    """
-    is_large = _share(finding) >= HIGH_GAIN_PCT and not finding.is_per_sample
+    """The finding without a gain, and how to learn it; the verdict says what the GPU works."""
     return replace(
         finding,
         gain_pct=None,
@@ -233,7 +230,8 @@ def _without_promise(finding: Finding) -> Finding:
         gain_source=None,
         gain_bound=GainBound.AT_MOST,
         estimate_pct=_share(finding),
-        severity=Severity.MEDIUM if is_large else Severity.LOW,
+        most_pct=None if finding.is_per_sample else _share(finding),
+        severity=Severity.LOW,
         problem=say("{problem}, as profiled: what a fix saves is unknown", problem=finding.problem),
         reasoning=say(
             "Measured in the step as profiled. Markers and tracing slow the CPU down, so nothing "
@@ -322,19 +320,19 @@ def _within_step(
     reasoning = finding.reasoning
     if is_replayed:
         reasoning = _reasoning(facts, finding, saved_ns, kept_ns, whole_ns)
-    severity, bound = finding.severity, GainBound.AT_MOST
-    if is_replayed and unprofiled_ns is None and _is_of_work(finding):
-        if kept_ns < saved_ns * (1.0 - _SAME_GAIN):  # The rest is time of the CPU itself.
-            bound = GainBound.AT_LEAST
-        elif gain_pct < LIMITED_RATIO * (finding.estimate_pct or 0.0):
-            bound = GainBound.AT_LEAST
-            severity = severity or severity_of(finding.estimate_pct)
+    most_pct = max(100.0 * saved_ns / max(whole_ns, 1.0), finding.estimate_pct or 0.0)
+    most_pct = min(most_pct, 100.0)
+    is_least = is_replayed and unprofiled_ns is None and _is_of_work(finding)
+    is_least &= most_pct - gain_pct >= MIN_GAIN_PCT
+    # The rest is time of the CPU itself, or what the CPU as profiled hides.
+    is_least &= kept_ns < saved_ns * (1.0 - _SAME_GAIN) or gain_pct < LIMITED_RATIO * most_pct
     return replace(
         finding,
         gain_ns=round(kept_ns),
         gain_pct=gain_pct,
-        gain_bound=bound,
-        severity=severity,
+        gain_bound=GainBound.AT_LEAST if is_least else GainBound.AT_MOST,
+        most_pct=most_pct if is_least else None,
+        most_ns=round(most_pct / 100.0 * whole_ns) if is_least else None,
         reasoning=reasoning,
     )
 

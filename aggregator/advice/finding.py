@@ -179,6 +179,9 @@ class Finding:
     # Names of advice that, if it saves about as much, replaces this one.
     covered_by: tuple[str, ...] = ()
     gain_ns: int | None = None  # Time of a step that a fix could save, from ``gain_pct``. Unit: ns.
+    # What it saves at most, if ``gain_pct`` is the least or unknown. Unit: percent of the step.
+    most_pct: float | None = None
+    most_ns: int | None = None  # The same, if ``gain_ns`` is the least. Unit: ns.
     is_per_sample: bool = False  # Whether the gain is of the time per sample: the step gets longer.
     remedy: Remedy | None = None  # What to replay; None: a replay cannot express it.
     # Number of the rank that a fix makes as fast as the others, for a replay of the ranks;
@@ -194,8 +197,13 @@ class Finding:
 
     @property
     def level(self) -> Severity:
-        """The severity, from ``gain_pct`` unless it is overridden."""
-        return self.severity or severity_of(self.gain_pct)
+        """The severity, from ``gain_pct`` unless it is overridden.
+
+        A large share that may be saved, but is not known to be, is worth a medium one.
+        """
+        known = self.severity or severity_of(self.gain_pct)
+        is_large = known is Severity.LOW and (self.most_pct or 0.0) >= HIGH_GAIN_PCT
+        return Severity.MEDIUM if is_large else known
 
 
 @dataclass(frozen=True)

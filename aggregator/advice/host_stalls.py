@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from aggregator.advice import launch_bound
 from aggregator.advice.evidence import LATE, MAX_PROOF_ROWS, gap_items, gaps_proof
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Finding, Proof, Remedy
 from aggregator.advice.input_bound import loading_in_gaps
-from aggregator.advice.launch_bound import MAX_GAP_NS
 from aggregator.profile.arrays import Bool
 from aggregator.profile.intervals import flatten
 from aggregator.replay.changes import without_cpu_time
@@ -19,10 +19,11 @@ MIN_SHARE_PCT = 5.0  # A smaller share of the step is not reported.
 def advise(facts: Facts) -> Answer:
     """Find gaps of more than 1 ms before a late launch, unless a data loader range covers them.
 
+    Shorter ones count, too, if they take much of the step and are too few to come from launching.
     Of several GPUs the slowest is judged.
     """
-    gpu = facts.slowest
-    waited = facts.launched_late & (facts.gap_ns > MAX_GAP_NS) & (facts.work.device == gpu.device)
+    gpu, least_ns = facts.slowest, _least_ns(facts)
+    waited = facts.launched_late & (facts.gap_ns > least_ns) & (facts.work.device == gpu.device)
     waited &= 2 * loading_in_gaps(facts) < facts.gap_ns
     total = int(facts.gap_ns[waited].sum())
     share = facts.gpu_share_pct(gpu, total)
@@ -33,24 +34,41 @@ def advise(facts: Facts) -> Answer:
         remedy=_remedy(facts, waited),
         covered_by=("slow_iterations",),
         gain_pct=share,
-        problem=say(
-            "GPU {device} is idle for {share:.0f}% of the step, more than 1 ms at a time, while "
-            "the program does other work",
-            device=gpu.device,
-            share=share,
-        ),
+        problem=_problem(gpu.device, share, least_ns),
         recommendation=say(
             "Look at the Python code before {ops}: input, logging, metrics, checkpoints. Move it "
             "to another thread or process, or do it less often",
             ops=", ".join(item.name.partition(" ")[2] for item in gap_items(facts, waited)[:2]),
         ),
         reasoning=say(
-            "Gaps of more than 1 ms before work that was launched when the GPU had no work "
-            "left; gaps that a data loader's range covers by half or more are not counted"
+            "Gaps of more than {least} ms before work that was launched when the GPU had no work "
+            "left; gaps that a data loader's range covers by half or more are not counted",
+            least=least_ns // 1_000_000,
         ),
         needs=_needs(facts),
         evidence=gap_items(facts, waited),
         proof=_proof(facts, waited),
+    )
+
+
+def _least_ns(facts: Facts) -> int:
+    short_ns = int(facts.gap_ns[launch_bound.short_gaps(facts)].sum())
+    is_much = facts.gpu_share_pct(facts.slowest, short_ns) >= launch_bound.MIN_SHARE_PCT
+    return 0 if is_much and not launch_bound.are_launches(facts) else launch_bound.MAX_GAP_NS
+
+
+def _problem(device: int, share_pct: float, least_ns: int) -> Text:
+    if not least_ns:
+        return say(
+            "GPU {device} is idle for {share:.0f}% of the step while the program does other work",
+            device=device,
+            share=share_pct,
+        )
+    return say(
+        "GPU {device} is idle for {share:.0f}% of the step, more than 1 ms at a time, while "
+        "the program does other work",
+        device=device,
+        share=share_pct,
     )
 
 
@@ -75,7 +93,7 @@ def _needs(facts: Facts) -> Text:
 def _proof(facts: Facts, waited: Bool) -> Proof:
     """Build the query of the same gaps; with many waits for a loader, of those before some time."""
     gpu = facts.slowest
-    gaps = f"device_id = {gpu.device} AND {LATE} AND start - reached > {MAX_GAP_NS}"
+    gaps = f"device_id = {gpu.device} AND {LATE} AND start - reached > {_least_ns(facts)}"
     loading = [
         (begin, end)
         for begin, end in zip(

@@ -10,12 +10,14 @@ from aggregator.advice.evidence import LATE, gap_items, gaps_proof
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Finding, Item, Remedy
 from aggregator.options import Mode
+from aggregator.profile.arrays import Bool
 from aggregator.replay.changes import launch_once
 from aggregator.texts import Text, say
 
 NAME = "launch_bound"
 MIN_SHARE_PCT = 10.0  # A smaller share of the step is normal.
-MIN_GAPS = 20  # With fewer gaps per step the cause is single stops, not launching.
+MIN_GAPS = 20  # With fewer gaps per step the cause is single stops, not launching, unless
+MIN_LATE_RATIO = 1 / 3  # such a share of the launches is late.
 MAX_GAP_NS = 1_000_000  # Longer gaps come from other work of the script, not from launching.
 GRAPH_GAP_NS = 1_300  # Gap between two kernels of a CUDA graph, measured on an H200.
 VALUE_SIZES = frozenset(
@@ -37,16 +39,14 @@ def advise(facts: Facts) -> Answer:
 
     Of several GPUs the slowest is judged: the others wait for it in any case.
     """
-    gpu = facts.slowest
-    here = facts.work.device == gpu.device
-    waited = here & facts.launched_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
+    gpu, waited = facts.slowest, short_gaps(facts)
     total, gaps = int(facts.gap_ns[waited].sum()), int(waited.sum())
     profiled = facts.gpu_share_pct(gpu, total)
     unprofiled = facts.without_profiling_pct(gpu, total)
     share = profiled if unprofiled is None else unprofiled
-    if share < MIN_SHARE_PCT or gaps < MIN_GAPS * facts.steps.count:
+    if share < MIN_SHARE_PCT or not are_launches(facts):
         return None
-    launches = int((facts.launched & here).sum()) // facts.steps.count
+    launches = _launches(facts) // facts.steps.count
     return Finding(
         advice=NAME,
         remedy=Remedy(
@@ -73,6 +73,22 @@ def advise(facts: Facts) -> Answer:
             "waiting_ns",
         ),
     )
+
+
+def short_gaps(facts: Facts) -> Bool:
+    """Return before which late work of the slowest GPU the gap is short."""
+    here = facts.work.device == facts.slowest.device
+    return here & facts.launched_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
+
+
+def are_launches(facts: Facts) -> bool:
+    """Return whether so many gaps are short that launching makes them, and not single stops."""
+    gaps = int(short_gaps(facts).sum())
+    return gaps >= min(MIN_GAPS * facts.steps.count, MIN_LATE_RATIO * _launches(facts))
+
+
+def _launches(facts: Facts) -> int:
+    return int((facts.launched & (facts.work.device == facts.slowest.device)).sum())
 
 
 def _problem(device: int, launches: int, profiled_pct: float, unprofiled_pct: float | None) -> Text:

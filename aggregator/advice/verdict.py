@@ -103,6 +103,8 @@ class FirstFinding:
     gain_ns: int | None  # Time of a step that a fix could save; None: unknown. Unit: ns.
     gain_pct: float | None  # The same as a share of the step. Unit: percent.
     gain_bound: str = GainBound.AT_MOST  # What is known of it, by ``GainBound``.
+    most_ns: int | None = None  # What it saves at most, if ``gain_ns`` is the least. Unit: ns.
+    most_pct: float | None = None  # The same as a share of the step. Unit: percent.
 
 
 @dataclass(frozen=True)
@@ -185,11 +187,20 @@ def limiting_factor(symptoms: Symptoms) -> Verdict:
         "saved": duration_text(first.gain_ns),
         "share": first.gain_pct,
     }
-    sentence = (
-        say("{problem}; a fix could save at least {saved} of a step ({share:.0f}%)", **values)
-        if first.gain_bound == GainBound.AT_LEAST
-        else say("{problem}; a fix could save {saved} of a step ({share:.0f}%)", **values)
-    )
+    if first.most_ns is not None:
+        sentence = say(
+            "{problem}; a fix could save {saved} to {most} of a step ({share:.0f} to "
+            "{most_share:.0f}%)",
+            **values,
+            most=duration_text(first.most_ns),
+            most_share=first.most_pct or 0.0,
+        )
+    elif first.gain_bound == GainBound.AT_LEAST:
+        sentence = say(
+            "{problem}; a fix could save at least {saved} of a step ({share:.0f}%)", **values
+        )
+    else:
+        sentence = say("{problem}; a fix could save {saved} of a step ({share:.0f}%)", **values)
     return Verdict(limit, sentence, first.gain_pct, first.advice)
 
 

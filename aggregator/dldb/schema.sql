@@ -1371,6 +1371,10 @@ CREATE TABLE advice (
     gain_pct REAL,
     -- Time of a step, or of the work of a GPU without steps; NULL: unknown, or per sample. Unit: ns.
     gain_ns INTEGER,
+    -- Share of the step that a fix saves at most, where gain_pct is the least or unknown. Unit: percent.
+    most_pct REAL,
+    -- The same of gain_ns, where that is the least. Unit: ns.
+    most_ns INTEGER,
     -- replay: the steps were replayed with the change; corrected: also without the costs of profiling; estimate: a formula; empty: no gain is known. Unit: none.
     gain_source TEXT NOT NULL,
     -- at_most, or at_least if the time of the CPU as profiled limits it; empty: no gain is known. Unit: none.

@@ -975,7 +975,8 @@ CREATE VIEW view_peak_rates AS
 SELECT aggr AS aggr_id, name AS rate_name, rate, gpu_name, is_given FROM peak_rates;
 
 CREATE VIEW view_advice AS
-SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_ns, gain_pct, gain_source,
+SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_ns, gain_pct,
+       most_ns, most_pct, gain_source,
        gain_bound, certainty, problem,
        recommendation, reasoning, needs, frameworks, drill_down, evidence, proof_query, proof_column,
        proof_value, id AS row_id

@@ -198,6 +198,8 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
         "saving_ns": row["gain_ns"],
         "saving_pct": row["gain_pct"],
         "saving_bound": row["gain_bound"],
+        "saving_most_ns": row["most_ns"],
+        "saving_most_pct": row["most_pct"],
         "certainty": row["certainty"],
         "source": row["gain_source"] or "",
     }

@@ -185,6 +185,7 @@ def _first(data: AggregationData) -> FirstFinding | None:
         row["gain_ns"],
         row["gain_pct"],
         row["gain_bound"] or GainBound.AT_MOST,
+        *(row["most_ns"], row["most_pct"]),
     )
 
 

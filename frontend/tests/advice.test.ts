@@ -9,7 +9,14 @@ import {
 } from "../src/views/dashboard/advice";
 import { evidenceCount, evidenceTime } from "../src/views/dashboard/FindingPicture";
 
-const FOUND = { gain_ns: 9_000_000, gain_pct: 90, gain_bound: "at_most", evidence: "[]" };
+const FOUND = {
+  gain_ns: 9_000_000,
+  gain_pct: 90,
+  most_ns: null,
+  most_pct: null,
+  gain_bound: "at_most",
+  evidence: "[]",
+};
 
 function row(values: Partial<AdviceRow>): AdviceRow {
   return { ...FOUND, drill_down: null, ...values } as AdviceRow;
@@ -29,6 +36,11 @@ describe("what advice could save", () => {
     const gain = gainOf(row({ gain_ns: 1_533_000, gain_pct: 3.5, gain_bound: "at_least" }), true);
     expect(gain?.short).toBe("≥ 1.53 ms");
     expect(gain?.text).toMatch(/^at least 1.53 ms per step/);
+    const most = { most_ns: 23_500_000, most_pct: 54.1 };
+    expect(gainOf(row({ gain_ns: 104_000, gain_pct: 0.3, ...most }), true)).toMatchObject({
+      short: "0.10–23.50 ms",
+      share: "0–54 %",
+    });
   });
 
   it("is a factor of the throughput, or a share, where there is no time", () => {

@@ -127,7 +127,8 @@ def advise(
     rows = scope.data.rows(ADVICE)
     link = scope.link("dashboard")
     if name is None:
-        shown = ("advice", "severity", "gain_ns", "gain_pct", "gain_bound", "certainty")
+        shown = ("advice", "severity", "gain_ns", "gain_pct", "most_ns", "most_pct")
+        shown += ("gain_bound", "certainty")
         found = [row for row in rows if row["status"] == "found"]
         unknown = [row for row in rows if row["status"] != "found"]
         return {

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.advice.finding import severity_of
 from aggregator.dldb.guarded import few_rows, time_limit_s
 from aggregator.dldb.reader import Dldb, open_database
 from aggregator.errors import DatabaseError, UsageError
@@ -22,6 +21,7 @@ from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import escape_control_characters, on_one_line
 from aggregator.system.untrusted_json import read_json
 from profiler_cli.commands.databases import chosen_aggregation, reading
+from profiler_cli.commands.show import saved_share, saved_time
 from profiler_cli.commands.step_reference import (
     COLUMNS,
     CORRECTED_COLUMNS,
@@ -59,6 +59,8 @@ _ADVICE_COLUMNS: Final = (
         "severity",
         "gain_ns",
         "gain_pct",
+        "most_ns",
+        "most_pct",
         "gain_source",
         "gain_bound",
         "certainty",
@@ -194,11 +196,9 @@ def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
 def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:
     query = f"SELECT * FROM {_ADVICE_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
     found = [dict(row) for row in few_rows(database.connection.execute(query, (aggr,)))]
-    # Databases of earlier versions lack the source and the bound of the gain.
-    rows = [
-        {name: {"gain_source": "", "gain_bound": "", **row}[name] for name in _ADVICE_COLUMNS}
-        for row in found
-    ]
+    # Databases of earlier versions lack the source and the bounds of the gain.
+    absent = {"gain_source": "", "gain_bound": "", "most_ns": None, "most_pct": None}
+    rows = [{name: (absent | row)[name] for name in _ADVICE_COLUMNS} for row in found]
     for row in rows:
         row["evidence"] = _parsed(row["evidence"])
         row["drill_down"] = _parsed(row["drill_down"]) if row["drill_down"] else None
@@ -280,19 +280,17 @@ def _finding(row: dict[str, Any]) -> list[str]:
 
 def _headline(row: dict[str, Any]) -> list[str]:
     share, time_ns = row["gain_pct"], row["gain_ns"]
-    bound = "at least" if row["gain_bound"] == "at_least" else "up to"
     if share is None:
         gain = ""
     elif time_ns is None:
         gain = f", up to {100 / max(100 - share, 1):.2g}x throughput"
     else:
-        gain = f", could save {bound} {time_ns / 1e6:.3g} ms ({share:.0f}%)"
+        time = saved_time(time_ns, row["most_ns"], row["gain_bound"])
+        up_to = "" if row["gain_bound"] == "at_least" else "up to "
+        gain = f", could save {up_to}{time} ({saved_share(share, row['most_pct'])}%)"
     if gain and row["gain_source"]:
         gain += f" by {_SOURCES.get(row['gain_source'], row['gain_source'])}"
-    severity, problem = row["severity"], row["problem"]
-    if time_ns is not None and severity != severity_of(share):  # It is that of what it concerns.
-        problem, gain = f"{problem}. A fix{gain.removeprefix(',')}", ""
-    head = f"{row['place']}. {severity.upper()}{gain} ({row['certainty']}): {problem}"
+    head = f"{row['place']}. {row['severity'].upper()}{gain} ({row['certainty']}): {row['problem']}"
     return [_wrapped(head, ""), _wrapped(row["recommendation"], "   Do: ")]
 
 

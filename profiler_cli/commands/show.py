@@ -218,10 +218,25 @@ def _steps(step: Mapping[str, Any]) -> str:
 
 
 def _saving(finding: Mapping[str, Any]) -> str:
-    if not finding["saving_ns"]:
+    time = saved_time(*(finding[f"saving_{name}"] for name in ("ns", "most_ns", "bound")))
+    if not time:
         return ""
-    least = "at least " if finding["saving_bound"] == "at_least" else ""
-    return f"{least}{_ms(finding['saving_ns'])} of a step ({finding['saving_pct']:.0f} %): "
+    share = saved_share(finding["saving_pct"], finding["saving_most_pct"])
+    return f"{time} of a step ({share} %): "
+
+
+def saved_time(least_ns: int | None, most_ns: int | None, bound: str | None) -> str:
+    """A time that a fix saves: a range where only that is known; empty if nothing is."""
+    if least_ns is None or (not least_ns and most_ns is None):
+        return ""
+    if most_ns is not None:
+        return f"{least_ns / 1e6:.3g} to {most_ns / 1e6:.3g} ms"
+    return f"{'at least ' if bound == 'at_least' else ''}{least_ns / 1e6:.3g} ms"
+
+
+def saved_share(least_pct: float, most_pct: float | None) -> str:
+    """Its share of the step in percent, in the same form."""
+    return f"{least_pct:.0f}" if most_pct is None else f"{least_pct:.0f} to {most_pct:.0f}"
 
 
 def _named_ops(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -267,9 +282,7 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
     if document["findings"]:
         lines += ["", "| finding | saving | what to do |", "|---|---:|---|"]
     for finding in document["findings"][:_FINDINGS]:
-        saving = "" if finding["saving_ns"] is None else _ms(finding["saving_ns"])
-        if finding["saving_bound"] == "at_least":
-            saving = f"at least {saving}"
+        saving = saved_time(*(finding[f"saving_{name}"] for name in ("ns", "most_ns", "bound")))
         text, advice = (_escaped(finding[name]) for name in ("text", "recommendation"))
         lines.append(f"| {text} | {saving} | {advice} |")
     if document["trials"]:

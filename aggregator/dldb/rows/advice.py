@@ -186,6 +186,8 @@ _COLUMNS = (
         "severity",
         "gain_ns",
         "gain_pct",
+        "most_ns",
+        "most_pct",
         "gain_source",
         "gain_bound",
         "certainty",
@@ -198,6 +200,8 @@ _COLUMNS = (
 _EMPTY: dict[str, Value] = {
     "gain_ns": None,
     "gain_pct": None,
+    "most_ns": None,
+    "most_pct": None,
     "evidence": "[]",
     "proof_value": None,
 }
@@ -211,6 +215,8 @@ def _found_row(finding: Finding) -> dict[str, Value]:
         "severity": finding.level.value,
         "gain_ns": finding.gain_ns,
         "gain_pct": None if finding.gain_pct is None else round(finding.gain_pct, 2),
+        "most_ns": finding.most_ns,
+        "most_pct": None if finding.most_pct is None else round(finding.most_pct, 2),
         "gain_source": "" if finding.gain_source is None else finding.gain_source.value,
         "gain_bound": "" if finding.gain_pct is None else finding.gain_bound.value,
         "certainty": finding.certainty.value,

@@ -25,6 +25,8 @@ ADVICE = TableSpec(
         choice("severity?", "high, medium or low.", "NULLIF(t.severity, '')"),
         number("gain_ns?", "Time of a step that it could save; null: unknown, or per sample."),
         real("gain_pct?", "Share of the iteration time that it could save; null: unknown."),
+        number("most_ns?", "What it saves at most, where gain_ns is the least."),
+        real("most_pct?", "Share that it saves at most, where gain_pct is the least or unknown."),
         choice(
             "gain_source?",
             "replay: the steps were replayed with the change; corrected: also without the costs of "

@@ -2,7 +2,7 @@
 
 import type { AdviceRow } from "../../api/types";
 import { t } from "../../i18n";
-import { formatDuration, formatFixed } from "../../lib/units";
+import { durationRange, formatDuration, formatFixed } from "../../lib/units";
 import type { QueryPatch } from "../../state/query";
 
 /** Views that advice may link to; the contents of a profile cannot name others. */
@@ -83,6 +83,15 @@ export function gainOf(row: AdviceRow, hasTimes: boolean): Gain | null {
   const share = pct === null ? null : `${formatFixed(pct, 0)} %`;
   if (ns !== null) {
     const time = roughly(ns);
+    if (row.most_ns !== null && pct !== null) {
+      const short = durationRange(ns, row.most_ns);
+      const most = `${formatFixed(pct, 0)}–${formatFixed(row.most_pct ?? 100, 0)} %`;
+      return {
+        short,
+        share: most,
+        text: t("{time} per step ({share})", { time: short, share: most }),
+      };
+    }
     if (row.gain_bound === "at_least" && share !== null) {
       const text = t("at least {time} per step ({share})", { time, share });
       return { short: `≥ ${time}`, share, text };

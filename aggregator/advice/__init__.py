@@ -8,6 +8,7 @@ DLProf's own detectors are in ``aggregator.advice.dlprof``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -57,6 +58,7 @@ from aggregator.advice.finding import (
     Unknown,
     severity_of,
 )
+from aggregator.errors import UsageError
 from aggregator.profile.limits import LIMITS, BoundKind, LimitCode, bounds_of
 from aggregator.texts import Text, say
 
@@ -258,29 +260,31 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
     if finding.gain_pct is None:
         return finding
     finding = _of_faster_ranks(facts, replace(finding, gain_source=GainSource.ESTIMATE))
-    step_ns, known_ns, is_replayed = facts.step_ns, None, False
+    step_ns, known_ns, most_ns = facts.step_ns, None, 0.0
     if facts.trusted_correction is not None and facts.corrected_idle_pct is not None:
         step_ns = float(facts.trusted_correction.measured_ns.mean())
         finding = _of_unprofiled_step(
             finding, facts.step_ns / max(step_ns, 1.0), facts.corrected_idle_pct
         )
-    if facts.scale is not None and facts.replay is not None and finding.remedy is not None:
-        is_replayed = True
-        only = None if finding.remedy.is_of_all_steps else facts.replayed_window
-        predicted = facts.replay.predict(finding.remedy.changes, only)
-        finding = _replayed(
-            finding,
-            max(facts.scale.saved_share(facts.replay, predicted, only), 0.0),
-            is_bound=predicted.is_bound,
-            is_corrected=facts.scale.is_corrected,
-        )
-        step_ns = float(facts.scale.typical_ns(facts.replay.measured_ns))
-        known_ns = float(facts.scale.saving_ns(facts.replay, predicted, only) or 0)
+    scale, replayed, remedy = facts.scale, facts.replay, finding.remedy
+    if scale is not None and replayed is not None and remedy is not None:
+        only = None if remedy.is_of_all_steps else facts.replayed_window
+        with suppress(UsageError):  # The replay knows no such work.
+            predicted = replayed.predict(remedy.changes, only)
+            finding = _replayed(
+                finding,
+                max(scale.saved_share(replayed, predicted, only), 0.0),
+                is_bound=predicted.is_bound,
+                is_corrected=scale.is_corrected,
+            )
+            step_ns = float(scale.typical_ns(replayed.measured_ns))
+            known_ns = float(scale.saving_ns(replayed, predicted, only) or 0)
+            most_ns = known_ns + scale.uncertain_ns(replayed, predicted, only)
     finding = replace(finding, is_of_host=finding.advice in OF_THE_HOST)
     if finding.is_per_sample:
         return finding
     saved_ns = (finding.gain_pct or 0.0) / 100.0 * step_ns
-    return _within_step(facts, finding, saved_ns, known_ns, is_replayed=is_replayed)
+    return _within_step(facts, finding, saved_ns, known_ns, most_ns)
 
 
 def _certainty(facts: Facts, finding: Finding) -> Certainty:
@@ -292,7 +296,7 @@ def _certainty(facts: Facts, finding: Finding) -> Certainty:
 
 
 def _within_step(
-    facts: Facts, finding: Finding, saved_ns: float, known_ns: float | None, *, is_replayed: bool
+    facts: Facts, finding: Finding, saved_ns: float, known_ns: float | None, most_ns: float
 ) -> Finding:
     """The finding with its gain in ns, which is never more than the step has to save.
 
@@ -304,46 +308,42 @@ def _within_step(
         finding: The finding, with what the step as replayed or estimated saves.
         saved_ns: The same as a time.
         known_ns: What a what-if of its remedy saves; None: it was not replayed.
-        is_replayed: Whether its remedy was replayed.
+        most_ns: What that saves at most.
     """
     unprofiled_ns = None if facts.steps.is_single else facts.bare_step_ns
     whole_ns = float(unprofiled_ns or facts.typical_step_ns)
-    most_ns = whole_ns if known_ns is None else min(known_ns, whole_ns)
-    if finding.advice in OF_THE_HOST or finding.advice == input_bound.NAME:
-        most_ns = min(most_ns, max(whole_ns - facts.gpu_work_ns, 0.0))
+    kept_ns = min(saved_ns, whole_ns if known_ns is None else known_ns)
+    if known_ns is None and finding.advice in OF_THE_HOST | {input_bound.NAME}:
+        kept_ns = min(kept_ns, max(whole_ns - facts.gpu_work_ns, 0.0))
     elif known_ns is None and finding.advice not in _OF_UNEVEN_STEPS:
-        most_ns = min(most_ns, facts.gpu_work_ns)
-    kept_ns = min(saved_ns, most_ns)
+        kept_ns = min(kept_ns, facts.gpu_work_ns)
     gain_pct = 100.0 * kept_ns / max(whole_ns, 1.0)
     if unprofiled_ns is None and gain_pct < MIN_GAIN_PCT <= (finding.gain_pct or 0.0):
         return replace(finding, is_of_host=True)
+    most_pct = 100.0 * most_ns / max(whole_ns, 1.0)
+    is_least = unprofiled_ns is None and most_pct - gain_pct >= MIN_GAIN_PCT
     reasoning = finding.reasoning
-    if is_replayed:
-        reasoning = _reasoning(facts, finding, saved_ns, kept_ns, whole_ns)
-    most_pct = max(100.0 * saved_ns / max(whole_ns, 1.0), finding.estimate_pct or 0.0)
-    most_pct = min(most_pct, 100.0)
-    is_least = is_replayed and unprofiled_ns is None and _is_of_work(finding)
-    is_least &= most_pct - gain_pct >= MIN_GAIN_PCT
-    # The rest is time of the CPU itself, or what the CPU as profiled hides.
-    is_least &= kept_ns < saved_ns * (1.0 - _SAME_GAIN) or gain_pct < LIMITED_RATIO * most_pct
+    if known_ns is not None:
+        own_pct = most_pct if is_least else finding.estimate_pct
+        reasoning = _reasoning(facts, finding, saved_ns, kept_ns, whole_ns, own_pct)
     return replace(
         finding,
         gain_ns=round(kept_ns),
         gain_pct=gain_pct,
         gain_bound=GainBound.AT_LEAST if is_least else GainBound.AT_MOST,
         most_pct=most_pct if is_least else None,
-        most_ns=round(most_pct / 100.0 * whole_ns) if is_least else None,
+        most_ns=round(most_ns) if is_least else None,
         reasoning=reasoning,
     )
 
 
-def _is_of_work(finding: Finding) -> bool:
-    """Whether it saves work of a GPU: a step whose CPU takes less time saves more by it."""
-    return finding.advice not in _NOT_OF_WORK and finding.faster_rank is None
-
-
 def _reasoning(
-    facts: Facts, finding: Finding, saved_ns: float, kept_ns: float, step_ns: float
+    facts: Facts,
+    finding: Finding,
+    saved_ns: float,
+    kept_ns: float,
+    step_ns: float,
+    own_pct: float | None,
 ) -> Text:
     """How a replay and the bounds of the step gave the gain."""
     remedy = finding.remedy
@@ -367,24 +367,20 @@ def _reasoning(
             "{gain:.1f}% less time, {saved} of the {step} ms of a step",
             **values,
         )
-    if _is_limited(finding.estimate_pct, gain_pct):
+    if _is_limited(own_pct, gain_pct):
         return say(
             "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
             "{step} ms of a step. By its own time it would be {share:.0f}% less, but then "
             "something else limits the step. If that is launching: it takes less time without the "
             "profiler",
             **values,
-            share=finding.estimate_pct,
+            share=own_pct,
         )
     return say(
         "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
         "{step} ms of a step",
         **values,
     )
-
-
-LIMITED_RATIO = 0.5
-"""A replay that saves less than this share of the estimate is limited by the CPU as profiled."""
 
 
 def _num_replayed(facts: Facts, finding: Finding) -> int:
@@ -457,8 +453,6 @@ def _of_unprofiled_step(finding: Finding, ratio: float, idle_pct: float) -> Find
     return replace(finding, gain_pct=min(gain_pct * max(ratio, 1.0), 100.0))
 
 
-_NOT_OF_WORK = OF_THE_HOST | _OF_UNEVEN_STEPS | {input_bound.NAME, exposed_communication.NAME}
-"""Advisers whose savings are no work of a GPU."""
 OTHER_LIMIT_PCT = 10.0
 """A replay that saves less than the estimate by more than this says why. Unit: points."""
 

@@ -24,7 +24,6 @@ from aggregator.profile.limits import LimitCode
 from aggregator.profile.profile import SourceFormat
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import Select, work_at
-from aggregator.replay.corrected import busy_ns
 from aggregator.replay.scale import StepScale
 from aggregator.replay.slow_ranks import RankGains
 from aggregator.texts import Text, say
@@ -295,7 +294,7 @@ class Facts:
                 else 100.0 * max(1.0 - self.gpu_work_ns / unprofiled, 0.0)
             )
         mean_ns = max(float(profile.measured_ns.mean()), 1.0)
-        return 100.0 * max(1.0 - busy_ns(profile) / mean_ns, 0.0)
+        return 100.0 * max(1.0 - profile.busy_ns / mean_ns, 0.0)
 
     def without_profiling_pct(self, gpu: Gpu, idle_ns: float) -> float | None:
         """Idle time of a GPU as a share of the step without profiling. Unit: percent.

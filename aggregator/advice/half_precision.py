@@ -7,15 +7,14 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.advice.matmul import (
     HALF_CAPABILITY,
-    HALF_OVER_FP32,
-    HALF_OVER_TF32,
     all_gpus_have,
     in_half,
     in_tf32,
     on_fp32_units,
     products,
 )
-from aggregator.replay.changes import speed_up_rows
+from aggregator.replay import changes
+from aggregator.replay.changes import HALF_FACTOR, HALF_OVER_TF32
 from aggregator.texts import say
 
 NAME = "half_precision"
@@ -35,12 +34,12 @@ def advise(facts: Facts) -> Answer:
         )
     time = facts.work.duration_ns
     slow, wide = int(time[on_fp32_units(facts)].sum()), int(time[in_tf32(facts)].sum())
-    gain = facts.kernel_gain_pct(slow, HALF_OVER_FP32) + facts.kernel_gain_pct(wide, HALF_OVER_TF32)
+    gain = facts.kernel_gain_pct(slow, HALF_FACTOR) + facts.kernel_gain_pct(wide, HALF_OVER_TF32)
     if not able or gain < MEDIUM_GAIN_PCT:
         return None
     return Finding(
         advice=NAME,
-        remedy=_remedy(facts),
+        remedy=_remedy(),
         gain_pct=gain,
         problem=say(
             "No matrix product runs in FP16 or BF16; they take {share:.0f}% of {span}",
@@ -67,11 +66,9 @@ def advise(facts: Facts) -> Answer:
     )
 
 
-def _remedy(facts: Facts) -> Remedy:
+def _remedy() -> Remedy:
     return Remedy(
         say("with FP32 products in 1/6 and TF32 products in 1/1.8 of their time"),
-        (
-            speed_up_rows(facts.rows_of_replay(on_fp32_units(facts)), HALF_OVER_FP32),
-            speed_up_rows(facts.rows_of_replay(in_tf32(facts)), HALF_OVER_TF32),
-        ),
+        (changes.half_precision,),
+        is_of_all_steps=True,
     )

@@ -78,7 +78,8 @@ def advise(facts: Facts) -> Answer:
 def short_gaps(facts: Facts) -> Bool:
     """Return before which late work of the slowest GPU the gap is short."""
     here = facts.work.device == facts.slowest.device
-    return here & facts.launched_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
+    rows: Bool = here & facts.launched_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
+    return rows
 
 
 def are_launches(facts: Facts) -> bool:

@@ -20,11 +20,6 @@ _HELPER = re.compile(
 TF32_CAPABILITY = (8, 0)  # First compute capability whose Tensor Cores support TF32.
 HALF_CAPABILITY = (7, 0)
 
-TF32_OVER_FP32 = 4.0
-"""Least speedup of matrix products; the ratio of the peaks is 7.4 (H200) and 8 (A100)."""
-HALF_OVER_FP32 = 6.0  # The same for 16 bits; the ratio of the peaks is 14.8 (H200) and 16 (A100).
-HALF_OVER_TF32 = 1.8  # The same for 16 bits instead of TF32; the ratio of the peaks is 2.
-
 
 def products(facts: Facts) -> Bool:
     """Return which work is a matrix product of an op that can use Tensor Cores.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aggregator.advice.evidence import kernel_items, kernels_proof, op_items, ops_link
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Remedy
-from aggregator.advice.matmul import HALF_OVER_FP32, in_half, on_fp32_units
-from aggregator.replay.changes import speed_up_rows
+from aggregator.advice.matmul import in_half, on_fp32_units
+from aggregator.replay.changes import HALF_FACTOR, speed_up_rows
 from aggregator.texts import say
 
 NAME = "tensor_core_fallback"
@@ -18,14 +18,14 @@ def advise(facts: Facts) -> Answer:
     if not rows.any() or not in_half(facts).any():
         return None
     total = int(facts.work.duration_ns[rows].sum())
-    gain = facts.kernel_gain_pct(total, HALF_OVER_FP32)
+    gain = facts.kernel_gain_pct(total, HALF_FACTOR)
     if gain < MIN_GAIN_PCT:
         return None
     return Finding(
         advice=NAME,
         remedy=Remedy(
             say("with these kernels in 1/6 of their time"),
-            (speed_up_rows(facts.rows_of_replay(rows), HALF_OVER_FP32),),
+            (speed_up_rows(facts.rows_of_replay(rows), HALF_FACTOR),),
         ),
         gain_pct=gain,
         problem=say(

@@ -7,12 +7,11 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.advice.matmul import (
     TF32_CAPABILITY,
-    TF32_OVER_FP32,
     all_gpus_have,
     in_half,
     on_fp32_units,
 )
-from aggregator.replay.changes import speed_up_rows
+from aggregator.replay.changes import TF32_FACTOR, tensor_cores
 from aggregator.texts import say
 
 NAME = "tf32_off"
@@ -24,7 +23,7 @@ def advise(facts: Facts) -> Answer:
     rows = on_fp32_units(facts)
     if not rows.any() or in_half(facts).any():
         return None
-    gain = facts.kernel_gain_pct(int(facts.work.duration_ns[rows].sum()), TF32_OVER_FP32)
+    gain = facts.kernel_gain_pct(int(facts.work.duration_ns[rows].sum()), TF32_FACTOR)
     if gain < MEDIUM_GAIN_PCT:
         return None
     has_tf32 = all_gpus_have(facts, TF32_CAPABILITY)
@@ -40,8 +39,9 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         remedy=Remedy(
-            say("with these kernels in 1/4 of their time"),
-            (speed_up_rows(facts.rows_of_replay(rows), TF32_OVER_FP32),),
+            say("with these kernels in 1/5 of their time"),
+            (tensor_cores,),
+            is_of_all_steps=True,
         ),
         gain_pct=gain,
         problem=say(
@@ -56,7 +56,7 @@ def advise(facts: Facts) -> Answer:
             "of 10 bits"
         ),
         reasoning=say(
-            "These kernels in 1/4 of their time, for the share of the time that is limited "
+            "These kernels in 1/5 of their time, for the share of the time that is limited "
             "by the GPU; the ratio of the peaks is 7 to 8"
         ),
         frameworks="PyTorch, TensorFlow",

@@ -221,7 +221,7 @@ _ROWS: Final = (
         "half_precision",
         Takes.SWITCH,
         say("Half precision"),
-        say("Forward and backward pass with 16 bits."),
+        say("Matrix products with 16 bits."),
         _switch(changes.half_precision),
         is_bound=True,
     ),

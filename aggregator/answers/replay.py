@@ -124,8 +124,9 @@ class WhatIf(Replay, kw_only=True):
     uncertain_ns: Annotated[
         int | None,
         doc(
-            "What the replay saves beyond saving_ns: time of the CPU, which may be the profiler's "
-            "where the step without profiling is unknown. 0: saving_ns is all; null: no change."
+            "What may be saved beyond saving_ns: time of the CPU, which may be the profiler's "
+            "where the step without profiling is unknown, and of work that it hides. 0: saving_ns "
+            "is all; null: no change."
         ),
     ] = None
     reason: Annotated[str | None, doc("Why uncertain_ns is not counted; null: there is none.")] = (
@@ -267,8 +268,9 @@ def _uncertainty(profile: ReplayedProfile, uncertain_ns: int) -> Text:
     if profile.steps.is_whole:
         return say("No whole step was found on the GPU, so what one saves is unknown.")
     return say(
-        "{time} of a step is time of the CPU that the change also saves; how much of that is the "
-        "profiler's is unknown without the step without profiling (--bare_step_ms).",
+        "Up to {time} of a step may be saved beyond that: time of the CPU, or of work that the CPU "
+        "as profiled hides. How much of the CPU's time is the profiler's is unknown without the "
+        "step without profiling (--bare_step_ms).",
         time=duration_text(uncertain_ns),
     )
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from aggregator.profile.arrays import Bool, Float64, Int64
+from aggregator.profile.intervals import flatten
 from aggregator.replay.build import build_graph
 from aggregator.replay.communication import communication
 from aggregator.replay.graph import EdgeKind, Graph, Source
@@ -63,6 +64,7 @@ class Prediction:
     # Of a change that takes time from the CPU or lets it wait for less: GPU time, with the gaps
     # between work, that a mean step loses on the GPU that loses most; None: of no such change.
     gpu_saved_ns: int | None = None
+    busy_ns: int = 0  # Time of a mean step in which the GPU runs anything. Unit: ns.
     limit: str | None = None  # What the steps then wait for most; None: not asked for.
 
 
@@ -184,6 +186,7 @@ class ReplayedProfile:
             interval_ns=(int(low), int(high)),
             is_bound=scenario.is_bound,
             gpu_saved_ns=self._gpu_saved_ns(scenario.durations, len(lengths)),
+            busy_ns=self._replayed(scenario.durations, times).busy_ns,
             limit=self._limit_of(scenario, times, replayed) if finds_limit else None,
         )
 
@@ -226,6 +229,17 @@ class ReplayedProfile:
             edges=replace(graph.edges, lag_ns=durations.lag_ns),
         )
         return found
+
+    @cached_property
+    def busy_ns(self) -> int:
+        """Mean time of a step in which the GPU runs anything. Unit: ns."""
+        graph, steps = self.graph, self.steps
+        start, device = graph.work_start_ns, graph.data.work.device[graph.work_row]
+        rows = (device == device[steps.first[0]]) & ~graph.is_arrival
+        busy = flatten(start[rows], start[rows] + graph.duration_ns[rows])
+        edges = np.array([start[steps.first], start[steps.next]])
+        covered = busy.covered_before(edges.ravel()).reshape(edges.shape)
+        return round(float((covered[1] - covered[0]).mean()))
 
     @property
     def limits_pct(self) -> dict[str, float]:

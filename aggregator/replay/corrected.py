@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.profile.intervals import flatten
 from aggregator.replay.analysis import INTERVAL_PCT, ReplayedProfile
 from aggregator.replay.graph import Graph
 from aggregator.replay.replay import Durations, replay
@@ -150,15 +149,3 @@ def _inside(profile: ReplayedProfile) -> Bool:
     low, high = start[profile.steps.first[0]], start[profile.steps.next[-1]]
     inside: Bool = (time >= low) & (time < high)
     return inside
-
-
-def busy_ns(profile: ReplayedProfile) -> int:
-    """Return the mean time of a step in which the GPU runs anything. Unit: ns."""
-    graph, steps = profile.graph, profile.steps
-    start, work = graph.work_start_ns, graph.data.work
-    device = work.device[graph.work_row]
-    rows = (device == device[steps.first[0]]) & ~graph.is_arrival
-    busy = flatten(start[rows], start[rows] + graph.duration_ns[rows])
-    edges = np.array([start[steps.first], start[steps.next]])
-    covered = busy.covered_before(edges.ravel()).reshape(edges.shape)
-    return round(float((covered[1] - covered[0]).mean()))

@@ -17,7 +17,9 @@ from aggregator.events.store import EventStore
 from aggregator.events.window import read_unprofiled_step
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.analysis import PathShare, Prediction, ReplayedProfile
-from aggregator.replay.corrected import busy_ns
+
+LIMITED_RATIO = 0.5
+"""A replay that saves less than this share of the GPU's time is limited by the CPU as profiled."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,21 @@ class StepScale:
         """Whether the replay is of the profiled step, and the step is another one."""
         return self.basis != "profiled" and not self.is_corrected
 
-    def uncertain_ns(self, profile: ReplayedProfile, found: Prediction) -> int:
-        """Return what the replay saves beyond ``saving_ns``; 0: the saving is all of it. ns."""
-        if self._is_of_profiled:
+    def uncertain_ns(
+        self, profile: ReplayedProfile, found: Prediction, only: Bool | None = None
+    ) -> int:
+        """Return what may be saved beyond ``saving_ns``; 0: the saving is all of it. Unit: ns.
+
+        That is time of the CPU; and time of the GPU's work that the CPU as profiled hides.
+        """
+        if self._is_of_profiled or self.is_corrected:
             return 0
-        saved = round(self.typical_ns(profile.measured_ns) * self.saved_share(profile, found))
-        return max(min(saved, self.step_ns) - (self.saving_ns(profile, found) or 0), 0)
+        known = self.saving_ns(profile, found, only) or 0
+        most = round(self.typical_ns(profile.measured_ns) * self.saved_share(profile, found, only))
+        of_work = profile.busy_ns - found.busy_ns
+        if self.basis == "profiled" and known < LIMITED_RATIO * of_work:
+            most = max(most, of_work)
+        return max(min(most, self.step_ns) - known, 0)
 
     def interval_ns(self, found: Prediction, predicted_ns: int) -> list[int]:
         """Return the 10th and 90th percentile of the steps around a predicted one. Unit: ns."""
@@ -78,12 +89,15 @@ class StepScale:
             return None
         whole_ns = self.typical_ns(profile.measured_ns)
         saved = round(whole_ns * self.saved_share(profile, found, only))
+        if found.busy_ns >= profile.busy_ns and not self._is_of_profiled:
+            # The GPU works as long as before.
+            saved = min(saved, max(self.step_ns - profile.busy_ns, 0))
         if self.is_corrected or found.gpu_saved_ns is None or saved <= 0:
             return min(saved, self.step_ns)
         of_gpu_ns = min(saved, found.gpu_saved_ns)
         if not self._is_of_profiled:
             return of_gpu_ns or None
-        busy = busy_ns(profile)
+        busy = profile.busy_ns
         idle = max(self.step_ns - busy, 0) / max(whole_ns - busy, 1)
         return min(of_gpu_ns + round((saved - of_gpu_ns) * min(idle, 1.0)), self.step_ns)
 

@@ -92,9 +92,9 @@ def test_the_figure_has_a_bar_for_each_rank_and_part(api: ApiClient, served: Ser
 
 
 def test_exposed_communication_is_one_bar_where_its_waiting_is_unknown() -> None:
-    row = {"rank": [0], "computing_ns": [7], "exposed_communication_ns": [5]}
-    unknown = {"exposed_waiting_ns": [None], "exposed_transfer_ns": [None]}
-    names = [trace["name"] for trace in plotly.ranks(row | unknown)["data"]]
+    row: dict[str, list[int | None]] = {"rank": [0], "computing_ns": [7]}
+    row |= {"exposed_communication_ns": [5], "exposed_waiting_ns": [None]}
+    names = [trace["name"] for trace in plotly.ranks(row)["data"]]
     assert names == ["Computing", "Exposed communication"]
 
 

@@ -43,8 +43,7 @@ def test_faster_work_makes_a_step_shorter_by_what_lies_on_the_path(
     fast = api.get(ours.at("what-if/"), speedup="kernels=2x").json
     faster = api.get(ours.at("what-if/"), speedup="kernels=4x", graph_launch=1).json
     assert faster["predicted_step_ns"] <= fast["predicted_step_ns"] <= fast["measured_step_ns"]
-    low, high = fast["interval_ns"]
-    assert low <= fast["predicted_step_ns"] <= high
+    assert (fast["interval_ns"] is None) == (fast["uncertain_ns"] > 0)
     for found in (fast, faster):
         assert found["predicted_step_ns"] == found["measured_step_ns"] - found["saving_ns"]
         assert (found["reason"] is None) == (found["uncertain_ns"] == 0)

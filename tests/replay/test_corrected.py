@@ -18,7 +18,7 @@ from aggregator.dldb.rows.corrected import read_markers
 from aggregator.events.steps import Statistic, typical_step
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import Prediction, ReplayedProfile
-from aggregator.replay.corrected import CALL_NS, MARKER_NS, busy_ns, correct
+from aggregator.replay.corrected import CALL_NS, MARKER_NS, correct
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scale import StepScale
 from aggregator.tables.aggregation_data import AggregationData
@@ -112,7 +112,7 @@ def test_known_costs_are_found_and_the_bare_step_comes_out(
     assert found.cost_ns == pytest.approx(length_ns - bare_ns, rel=0.03)
     assert found.unexplained_ns == 0
     busy = LAUNCHES * 10 * US
-    assert busy_ns(found.profile) == pytest.approx(busy, rel=0.001)
+    assert found.profile.busy_ns == pytest.approx(busy, rel=0.001)
     row = query(
         path,
         "SELECT corrected_step, corrected_idle, corrected_limit, replayed_step"
@@ -246,8 +246,11 @@ def test_less_work_saves_time_where_it_moves_the_median_step_to_the_slower_kind(
     # Steps that the GPU limits take 44, those that the CPU limits 48; with 2 less on the GPU one
     # more of them waits for the CPU, so the median grows while the loop takes less time.
     before, after = np.array([44, 44, 44, 48, 48]) * MS, np.array([42, 42, 46, 48, 48]) * MS
-    profile: Any = SimpleNamespace(measured_ns=before, steps=SimpleNamespace(is_whole=False))
-    found = Prediction(int(np.median(after)), int(after.mean()), (0, 0), is_bound=False)
+    steps = SimpleNamespace(is_whole=False)
+    profile: Any = SimpleNamespace(measured_ns=before, busy_ns=44 * MS, steps=steps)
+    found = Prediction(
+        int(np.median(after)), int(after.mean()), (0, 0), is_bound=False, busy_ns=42 * MS
+    )
     scale = StepScale(44 * MS, Statistic.MEDIAN, "bare", True, 1.0)
     saving_ns = scale.saving_ns(profile, found)
     assert saving_ns is not None

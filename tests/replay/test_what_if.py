@@ -15,7 +15,7 @@ from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError, UsageError
 from aggregator.events.model import Calls, Names, OpCalls, Ops, WorkKind
 from aggregator.replay.analysis import ReplayedProfile
-from aggregator.replay.changes import find_ops, half_precision, roofline, speed_up
+from aggregator.replay.changes import find_ops, roofline, speed_up
 from aggregator.replay.communication import bucket_size, link_speed, no_communication
 from aggregator.replay.edges import presumed_waits
 from aggregator.replay.inputs import BlockingStreams, LinkedWaits, LinkedWork, Loading, ReplayInput
@@ -243,18 +243,6 @@ def test_work_at_the_roofline_takes_its_ideal_time() -> None:
     assert step_us(data, roofline("")) == pytest.approx(before - LAYERS * LAYER_US / 2, abs=10)
     with pytest.raises(UsageError, match="ideal time"):
         step_us(data, roofline("all_reduce"))
-
-
-def test_half_precision_leaves_what_autocast_runs_in_32_bits() -> None:
-    data = data_parallel(BUCKETS[32])
-    data = replace(data, ops=replace(data.ops, eligible=np.zeros(3, dtype=bool)))
-    saved = {}
-    for kind in ("relu", "layer_norm", "cross_entropy_loss"):
-        made = replace(data, ops=replace(data.ops, types=("linear", "all_reduce", kind)))
-        saved[kind] = step_us(made) - step_us(made, half_precision)
-    layers_us = LAYERS * LAYER_US / 2
-    assert saved["relu"] == pytest.approx(layers_us + UPDATE_US / 2, abs=1)
-    assert saved["layer_norm"] == saved["cross_entropy_loss"] == pytest.approx(layers_us, abs=1)
 
 
 def test_a_path_selects_one_op_alone() -> None:

@@ -18,7 +18,6 @@ from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.corrected import (
     CorrectedStep,
-    busy_ns,
     correct,
     segment_costs_ns,
     without_cost,
@@ -110,7 +109,7 @@ def read_markers(connection: sqlite3.Connection) -> Int64:
 def _row(aggr: int, found: CorrectedStep, measured_ns: int) -> dict[str, list[Value]]:
     low, high = found.interval_ns
     mean = round(float(found.profile.measured_ns.mean()))
-    busy = busy_ns(found.profile)
+    busy = found.profile.busy_ns
     row: dict[str, Value] = {
         "aggr": aggr,
         "measured": measured_ns,

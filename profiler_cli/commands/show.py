@@ -121,7 +121,7 @@ def _text(document: Mapping[str, Any]) -> list[str]:
     lines = [*_wrapped(f"{document['verdict']['text']}."), "", *_step_lines(document), ""]
     bounds, gpu = document["bounds"], document["gpu"]
     if gpu["parts"]:
-        lines += [f"{_busy(document)} of the step"]
+        lines += [f"{_busy(document)} of {'the step' if document['step'] else 'the whole profile'}"]
         width = 5 if bounds.keys().isdisjoint(("gpu_busy", "gpu_idle")) else 8
         lines += [
             f"  {part['name']:<22} {_part(part, bounds):>{width}} % {_ms(part['ns']):>12}  "
@@ -135,7 +135,8 @@ def _text(document: Mapping[str, Any]) -> list[str]:
     if document["findings"]:
         lines.append("")
     if document["top_ops"]:
-        lines.append(f"Top ops by GPU time, per step{_noted('gpu_time', bounds)}")
+        per_step = ", per step" if document["step"] else ""
+        lines.append(f"Top ops by GPU time{per_step}{_noted('gpu_time', bounds)}")
         lines += [
             f"  {_ms(op['gpu_ns_per_step']):>12} {op['share_pct']:5.1f} %  {name}"
             for name, op in _named_ops(document)
@@ -269,12 +270,12 @@ def _wrapped(text: str, first: str = "", later: str = "") -> list[str]:
 
 
 def _markdown(document: Mapping[str, Any]) -> list[str]:
-    gpu = document["gpu"]
+    gpu, per_step = document["gpu"], " per step" if document["step"] else ""
     lines = [f"**{_escaped(document['verdict']['text'])}.**", ""]
     lines += [_escaped(line) for line in _step_lines(document)]
     if gpu["parts"]:
         lines += ["", _busy(document), ""]
-        lines += ["| part | share | per step |", "|---|---:|---:|"]
+        lines += [f"| part | share |{per_step or ' time'} |", "|---|---:|---:|"]
         lines += [
             f"| {part['name']} | {_part(part, document['bounds'])} % | {_ms(part['ns'])} |"
             for part in gpu["parts"]
@@ -293,7 +294,7 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
     lines += [f"Limit of the capture: {_escaped(limit['text'])}." for limit in document["limits"]]
     if document["top_ops"]:
         note = _noted("gpu_time", document["bounds"])
-        lines += ["", f"| op | GPU time per step{note} | share |", "|---|---:|---:|"]
+        lines += ["", f"| op | GPU time{per_step}{note} | share |", "|---|---:|---:|"]
         lines += [
             f"| {_escaped(name)} | {_ms(op['gpu_ns_per_step'])} | {op['share_pct']:.1f} % |"
             for name, op in _named_ops(document)

@@ -19,7 +19,7 @@ from profiler_cli.assistants.profiles import Profiles, name_profiles
 from profiler_cli.assistants.queries import summarize
 from profiler_cli.commands.show import _steps
 from profiler_cli.dlprof import main
-from tests.builders import unpacked
+from tests.builders import Trace, unpacked
 from tests.conftest import ProfileFactory
 from tests.golden.test_steps import CASES
 
@@ -179,6 +179,22 @@ def test_markdown_is_made_of_tables(
     text = _shown(imported("ddp"), capsys, "--format=markdown")
     assert text.startswith("**Rank 1 enters")
     assert "| part | share | per step |" in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_without_steps_no_figure_is_called_that_of_a_step(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    main.op("conv2d", 100, 900, seq=1)
+    main.launch("conv", 110, gpu=(200, 800))
+    shown = _shown(trace.write(tmp_path / "once.sqlite"), capsys, f"--format={form}")
+    figures = "\n".join(line for line in shown.splitlines() if "No steps" not in line)
+    assert "GPU busy" in figures
+    assert "conv2d" in figures
+    assert not re.search(r"(?:per|of the) step", figures)
 
 
 def test_ranks_are_joined_before_they_are_shown(

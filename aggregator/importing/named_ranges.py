@@ -19,7 +19,8 @@ from aggregator.profile.profile import Profile
 
 INTERNAL = re.compile(
     r"^(?:TorchDynamo |AOTDispatcher |Pregraph bytecode|## Call CompiledFxGraph|CompiledFunction"
-    r"|record_param_comms|nccl:|c10d::|triton_|detach_?$|_\w+$|cuda\w*$|PyTorch Profiler)"
+    r"|record_param_comms|nccl:|c10d::|triton_|detach_?$|_\w+$|cuda\w*$|PyTorch Profiler"
+    r"|FSDP::|FullyShardedDataParallel\.(?!forward$))"
 )
 """Ranges of PyTorch and its compiler that no user wrote: they never mark a step."""
 

@@ -287,7 +287,8 @@ class Loops:
             score *= {2: 0.5, 3: 0.7}.get(loop.instances, 1.0)
         if loop.alike is not None and loop.alike < _MIN_ALIKE:
             score *= 0.6
-        if loop.kind is Kind.RANGE and (loop.coverage < _MIN_COVERAGE or not loop.alike):
+        is_part = loop.kind not in _MARKED and loop.coverage < _MIN_COVERAGE
+        if is_part or (loop.kind is Kind.RANGE and not loop.alike):
             score *= 0.5
         return round(score)
 

@@ -115,6 +115,28 @@ def test_layers_are_no_steps(tmp_path: Path) -> None:
     assert "FSDP::pre_forward (layers.3)" in paths
 
 
+def test_ranges_of_fsdp_within_a_pass_are_no_steps(tmp_path: Path) -> None:
+    """Four units in each of four steps, whose own marks are not in the profile."""
+    trace, main = one_gpu()
+    for number in range(16):
+        at = (number * 10 + number // 4 * 30) * MS
+        main.range("FullyShardedDataParallel.rate_limiter", at, at + MS)
+        _step(main, at + 2 * MS)
+    assert analyze(trace, tmp_path).result.key_node == ""
+
+
+def test_ranges_in_a_part_of_the_run_are_no_steps(tmp_path: Path) -> None:
+    """Markers run in the first steps of a loop only."""
+    trace, main = one_gpu()
+    for number in range(20):
+        at = number * 10 * MS
+        if number < 4:
+            main.range("Torch-Compiled Region: 0/0", at, at + 9 * MS)
+        main.launch("kernel", at + MS, gpu=(at + MS, at + 5 * MS))
+    found = analyze(trace, tmp_path)
+    assert found.result.key_node == ""
+
+
 def test_a_range_that_recurs_in_each_step_is_no_step(tmp_path: Path) -> None:
     trace, main = one_gpu()
     for number in range(60):

@@ -307,6 +307,14 @@ def _named_ranges(profile: Profile) -> list[tuple[int, int, str]]:
     return sorted(zip(ranges.start_ns.tolist(), ranges.end_ns.tolist(), names, strict=True))
 
 
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_a_byte_order_mark_and_a_second_packing_change_nothing(tmp_path: Path, layers: int) -> None:
+    data = b"\xef\xbb\xbf" + trace(_events()).encode()
+    for _ in range(layers):
+        data = gzip.compress(data)
+    assert _read(tmp_path, data).counts() == _read(tmp_path, trace(_events())).counts()
+
+
 def test_gzip_and_plain_are_the_same_in_blocks_of_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -453,6 +461,8 @@ def test_modules_made_anew_in_every_step_are_one(tmp_path: Path) -> None:
         (b"\x1f\x8b", CorruptProfileError),
         (gzip.compress(b"", mtime=0), CorruptProfileError),
         (gzip.compress(b"no trace", mtime=0), UnsupportedProfileError),
+        (gzip.compress(gzip.compress(b"", mtime=0), mtime=0), CorruptProfileError),
+        (gzip.compress(gzip.compress(b"{", mtime=0)[:15], mtime=0), CorruptProfileError),
         (b"\x1f\x8b\x08\x00 not packed at all", CorruptProfileError),
         (b'{"traceEv', CorruptProfileError),
     ],

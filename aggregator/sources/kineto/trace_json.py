@@ -9,11 +9,12 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, cast
 
@@ -172,7 +173,7 @@ class TraceText:
         text = b""
         while len(text) < MAX_HEADER_BYTES:
             block = _read(file, self.path)
-            text += block
+            text = (text + block).removeprefix(BOM_UTF8)
             if not text.strip():
                 raise empty(self.path)
             if text.lstrip()[:1] != b"{":
@@ -276,13 +277,28 @@ def _last_boundary(text: bytes, first: int) -> tuple[int, int] | None:
         window *= 8
 
 
+_BAD_GZIP: Final = (EOFError, zlib.error, gzip.BadGzipFile)
+_MOST_LAYERS: Final = 3
+"""A server may pack a packed file again; some files unpack to themselves without end."""
+
+
+def _is_gzip(file: BufferedReader | gzip.GzipFile) -> bool:
+    try:
+        return file.peek(2).startswith(GZIP_MAGIC)
+    except _BAD_GZIP:
+        return False  # Whoever reads it is told.
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedIOBase]:
     try:
         with path.open("rb") as raw:
-            is_gzip = raw.read(2) == GZIP_MAGIC
-            raw.seek(0)
-            yield cast("BufferedIOBase", gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+            file: BufferedReader | gzip.GzipFile = raw
+            for _ in range(_MOST_LAYERS):
+                if not _is_gzip(file):
+                    break
+                file = gzip.GzipFile(fileobj=file, mode="rb")
+            yield cast("BufferedIOBase", file)
     except OSError as error:
         reason = error.strerror or str(error)
         raise corrupt(path, reason) from error
@@ -296,7 +312,7 @@ def _read(file: BufferedIOBase, path: Path) -> bytes:
         while size < BLOCK_BYTES and (part := file.read1(BLOCK_BYTES - size)):
             parts.append(part)
             size += len(part)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except _BAD_GZIP as error:
         if not parts:
             raise corrupt(path, error) from error
     return b"".join(parts)

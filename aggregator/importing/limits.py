@@ -104,7 +104,9 @@ def _find_missing_work(profile: Profile, calls: Sequence[Int32]) -> None:
     without = without[~_is_part(profile, without, np.flatnonzero(is_launch & has_work))]
     # What was left out for its times is counted as such.
     without = without[~np.isin(api.correlation_id[without], profile.broken_kernels)]
-    if not len(without):
+    # Without numbers nothing says which kernel is whose: ``WORK_WITHOUT_CALL`` counts them.
+    without = without[api.correlation_id[without] >= 0]
+    if len(without) <= np.count_nonzero(profile.kernels.correlation_id < 0):
         return
     profile.missing_ns = np.sort(api.start_ns[without])
     launches = np.flatnonzero(is_launch)

@@ -230,6 +230,28 @@ def test_waits_without_any_recorded_call_are_a_profile(tmp_path: Path) -> None:
     assert (found.result.counts["kernels"], found.result.counts["copies"]) == (0, 3)
 
 
+@pytest.mark.parametrize("number", [None, -1])
+@pytest.mark.parametrize("kinds", [("KERNEL",), ("KERNEL", "RUNTIME")])
+def test_launches_lack_no_kernels_where_kernels_have_no_number(
+    tmp_path: Path, number: int | None, kinds: tuple[str, ...]
+) -> None:
+    trace, _ = _sample()
+    rows = [row for kind in kinds for row in trace.tables[f"CUPTI_ACTIVITY_KIND_{kind}"]]
+    for row in rows:
+        row["correlationId"] = number
+    unknown = 4 if kinds == ("KERNEL",) else 8
+    assert analyze(trace, tmp_path).warnings() == {"WORK_WITHOUT_CALL": unknown}
+
+
+@pytest.mark.parametrize("column", ["globalTid", "eventType"])
+def test_ranges_without_thread_or_kind_are_counted(tmp_path: Path, column: str) -> None:
+    trace, _ = _sample()
+    lost = trace.tables["NVTX_EVENTS"][::2]
+    for row in lost:
+        row[column] = {"globalTid": None, "eventType": "NvtxPushPopRange"}[column]
+    assert analyze(trace, tmp_path).warnings()["UNUSED_EVENTS"] == len(lost)
+
+
 def test_work_of_two_processes_needs_no_process_id(tmp_path: Path) -> None:
     """The number of its call is one of a single process, or its GPU tells which."""
     trace = Trace()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from aggregator.profile.arrays import (
     Codes,
@@ -81,9 +82,14 @@ class NvtxSlice:
 
     lanes: Lanes = field(default_factory=Lanes)
     columns: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    unplaced: int = 0  # Rows without a thread or without the number of a kind.
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch of rows."""
+        has_place = pc.and_(batch.column(2).is_valid(), pc.greater(batch.column(3), 0))
+        if lost := batch.num_rows - (pc.sum(has_place).as_py() or 0):
+            self.unplaced += lost
+            batch = batch.filter(has_place)
         start, end, tid, kind, domain_id = (integers(batch.column(i)) for i in range(5))
         texts = split_texts(batch.column(5))
         columns = {
@@ -113,16 +119,17 @@ class NvtxEvents:
     domain_ids: Int64  # Domain number of each lane, as recorded.
     labels: tuple[str, ...]  # Names, in order of first use.
     size_texts: tuple[str, ...]  # Input sizes as written; empty: none.
+    unplaced: int  # Rows without a thread or without the number of a kind, which are left out.
 
 
 def _query(schema: Schema, rows: str) -> str:
     return f"""
         SELECT CAST(coalesce("start", 0) AS INTEGER),
                CAST({schema.column(names.NVTX, "end", "-1")} AS INTEGER),
-               CAST("globalTid" AS INTEGER), CAST(coalesce("eventType", -1) AS INTEGER),
+               CAST("globalTid" AS INTEGER), CAST("eventType" AS INTEGER),
                CAST({schema.column(names.NVTX, "domainId", "0")} AS INTEGER),
                CAST({schema.text()} AS TEXT)
-        FROM {schema.table(names.NVTX)} WHERE {rows} AND "globalTid" IS NOT NULL
+        FROM {schema.table(names.NVTX)} WHERE {rows}
     """
 
 
@@ -161,6 +168,7 @@ def merge_nvtx(slices: list[NvtxSlice]) -> NvtxEvents:
         domain_ids=domain_ids,
         labels=tuple(_cut(text.decode("utf-8", "replace")) for text in texts["label"]),
         size_texts=tuple(text.decode("utf-8", "replace") for text in texts["sizes"]),
+        unplaced=sum(part.unplaced for part in slices),
     )
 
 

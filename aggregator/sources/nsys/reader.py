@@ -313,7 +313,7 @@ def _assemble(
         system=with_settings(read_system(schema), read_settings(nvtx.labels)),
         session=session,
         reference=read_reference(schema, speed),
-        warnings=[*warnings, *speed.warnings(), *_unread_activity(schema)],
+        warnings=[*warnings, *speed.warnings(), *_unread(schema, nvtx)],
         records_memory=schema.has(names.ALLOCATIONS),
         counters=read_counters(
             schema,
@@ -325,7 +325,7 @@ def _assemble(
     )
 
 
-def _unread_activity(schema: Schema) -> list[ProfileWarning]:
+def _unread(schema: Schema, nvtx: NvtxEvents) -> list[ProfileWarning]:
     """Count the records of kinds of activity that are not read, such as functions on the host."""
     unread = [table for table in schema.activity_tables() if table not in _READ_ACTIVITY]
     with schema.connect() as connection:
@@ -335,6 +335,7 @@ def _unread_activity(schema: Schema) -> list[ProfileWarning]:
             ).fetchone()[0]
             for table in unread
         }
+    counts[names.NVTX] = nvtx.unplaced
     if not any(counts.values()):
         return []
     kinds = ", ".join(f"{count} {name}" for name, count in counts.items() if count)

@@ -127,19 +127,12 @@ def advise(
     rows = scope.data.rows(ADVICE)
     link = scope.link("dashboard")
     if name is None:
-        shown = ("advice", "severity", "gain_ns", "gain_pct", "most_ns", "most_pct")
-        shown += ("gain_bound", "certainty")
+        gains = ("gain_ns", "gain_pct", "most_ns", "most_pct", "gain_bound", "certainty")
+        shown = ("advice", "severity", *gains, "problem", "recommendation")
         found = [row for row in rows if row["status"] == "found"]
         unknown = [row for row in rows if row["status"] != "found"]
         return {
-            "advice": [
-                {
-                    key: row[key]
-                    for key in (*shown, "problem", "recommendation")
-                    if row[key] is not None
-                }
-                for row in found
-            ],
+            "advice": [{key: row[key] for key in shown if row[key] is not None} for row in found],
             "cannot_be_judged": [
                 {"advice": row["advice"], "why": row["problem"], "needs": row["needs"]}
                 for row in unknown

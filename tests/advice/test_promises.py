@@ -333,6 +333,7 @@ def _assert_one_saving(path: Path, advice: str, change: str) -> None:
     share = 100 * found.saving_ns / found.measured_step_ns
     assert row["gain_pct"] == pytest.approx(share, abs=0.01)
     if row["most_ns"] is not None:
+        assert found.uncertain_ns is not None
         most_ns = found.saving_ns + found.uncertain_ns
         assert row["most_ns"] == pytest.approx(most_ns, rel=1e-4)
 

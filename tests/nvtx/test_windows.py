@@ -636,5 +636,6 @@ def test_window_that_is_asked_for_follows_steps_of_the_last_minute(
         now_ns += round(length_s * 1e9)
         asked += [number] * (number == len(lengths_s))
         found._stand_by(loop, round(length_s * 1e9), now_ns, "")
-    assert [length for length, _ in loop.bare] == [round(x * 1e9) for x in lengths_s[-kept:]]
-    assert loop.bare_before == len(loop.bare_phases) == kept
+    lengths = [length for length, _ in loop.unprofiled]
+    assert lengths == [round(length_s * 1e9) for length_s in lengths_s[-kept:]]
+    assert loop.unprofiled_before == len(loop.unprofiled_phases) == kept

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from aggregator.events.model import OpCalls
-from aggregator.profile.arrays import Bool, Int64, distinct, ordered
+from aggregator.profile.arrays import Bool, Int64, distinct, ordered, parts_of
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.replay.graph import Graph
 from aggregator.replay.inputs import ReplayInput
@@ -121,17 +121,19 @@ def op_time_ns(data: ReplayInput, rows: Int64) -> Int64:
     )
     holds_others = np.zeros(len(start), dtype=bool)
     holds_others[:-1] = (thread[1:] == thread[:-1]) & (start[1:] < end[:-1])
-    of_thread = calls.thread[rows]
-    for number in distinct(of_thread).tolist():
-        own = np.flatnonzero(of_thread == number)
-        low, high = np.searchsorted(thread, [number, number + 1])
-        called, op_called = calls.start_ns[rows[own]], calls.op[rows[own]]
-        row = low + np.searchsorted(start[low:high], called, side="right") - 1
-        left = row >= low
-        for _ in range(_NESTED):
-            own, called, op_called, row = (part[left] for part in (own, called, op_called, row))
-            fits = (op[row] == op_called) & (end[row] >= called) & ~holds_others[row]
-            result[own[fits]] = called[fits] - start[row[fits]]
-            row -= 1
-            left = ~fits & (row >= low)
+    for part in parts_of(0, len(rows)):
+        of_part = rows[part]
+        of_thread = calls.thread[of_part]
+        for number in distinct(of_thread).tolist():
+            own = np.flatnonzero(of_thread == number)
+            low, high = np.searchsorted(thread, [number, number + 1])
+            called, op_called = calls.start_ns[of_part[own]], calls.op[of_part[own]]
+            row = low + np.searchsorted(start[low:high], called, side="right") - 1
+            left = row >= low
+            for _ in range(_NESTED):
+                own, called, op_called, row = (col[left] for col in (own, called, op_called, row))
+                fits = (op[row] == op_called) & (end[row] >= called) & ~holds_others[row]
+                result[part][own[fits]] = called[fits] - start[row[fits]]
+                row -= 1
+                left = ~fits & (row >= low)
     return result

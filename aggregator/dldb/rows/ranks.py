@@ -164,8 +164,9 @@ def _waiting(
         low_ns: Start of the time that matters. Unit: ns.
         high_ns: Its end. Unit: ns.
     """
+    # A cross join begins with the collectives, of which there may be none: not with all kernels.
     query = (
-        "SELECT k.start, c.waiting FROM collectives AS c JOIN kernels AS k ON k.id = c.kernel"
+        "SELECT k.start, c.waiting FROM collectives AS c CROSS JOIN kernels AS k ON k.id = c.kernel"
         " WHERE k.device = ? AND k.start < ? AND k.start + k.duration > ?"
     )
     rows = connection.execute(query, (device, high_ns, low_ns)).fetchall()

@@ -24,6 +24,7 @@ from aggregator.profile.intervals import Flattened, flatten, union_of
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.rank_report import read_kernel_iterations, read_rank_gains
 from aggregator.replay.reader import read_replayed, read_window
+from aggregator.system.resources import release_memory
 
 _UNCERTAIN = frozenset({"medium", "low"})  # Confidence in the choice of the key node.
 WAITING_CALLS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
@@ -96,6 +97,7 @@ def _replayed(
     """Replay of the steady steps; None: there are none, or they cannot be replayed."""
     if steps.is_single:
         return None
+    release_memory()  # A replay needs more than the aggregation before it.
     try:
         if window_work * len(steps.number) <= MOST_REPLAYED * steps.count:
             return read_replayed(store, aggr)

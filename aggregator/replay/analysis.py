@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Float64, Int64
+from aggregator.profile.arrays import Bool, Float64, Int64, ordered, parts_of, run_heads
 from aggregator.profile.intervals import flatten
 from aggregator.replay.build import build_graph
 from aggregator.replay.communication import communication
@@ -257,8 +257,11 @@ class ReplayedProfile:
         earlier = waits & (changed.lag_ns < graph.edges.lag_ns)
         before, inside = self.measured, self._inside()
         if not earlier.any():
-            is_faster = before.cpu_step_ns - changed.cpu_step_ns > graph.loading_ns
-            if not is_faster.any():
+            saved_ns = (
+                before.cpu_step_ns[rows] - changed.cpu_step_ns[rows] - graph.loading_ns[rows]
+                for rows in parts_of(0, len(graph.loading_ns))
+            )
+            if not any((part > 0).any() for part in saved_ns):
                 return None
         shorter = (before.duration_ns + before.gap_ns) - (changed.duration_ns + changed.gap_ns)
         device = self.graph.data.work.device[self.graph.work_row[inside]]
@@ -306,11 +309,11 @@ class ReplayedProfile:
         begin = self.graph.work_start_ns[self.steps.first]
         step = np.searchsorted(begin, self.graph.work_start_ns[chosen], side="right") - 1
         key = op[chosen].astype(np.int64) * len(begin) + np.maximum(step, 0)
-        order = np.argsort(key, kind="stable")
-        keys, first = np.unique(key[order], return_index=True)
+        order = ordered(key)
+        first = run_heads(key[order])
         least = np.minimum.reduceat(slack[chosen[order]], first)
         result = np.full(n, UNLIMITED)
-        owner = keys // len(begin)
+        owner = key[order[first]] // len(begin)
         by_op = np.lexsort([least, owner])
         heads = np.flatnonzero(np.diff(owner[by_op], prepend=-1))
         size = np.diff(np.append(heads, len(owner)))

@@ -21,7 +21,6 @@ from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError
 from aggregator.profile.profile import SourceFormat
 from aggregator.replay.scale import read_scale
-from aggregator.system.resources import release_memory
 from aggregator.texts import say
 
 FOUND, UNKNOWN = "found", "unknown"
@@ -49,7 +48,6 @@ def add_advice(
     if not has_table(connection, "advice"):
         return None
     columns = {str(row[1]) for row in connection.execute("PRAGMA table_info(advice)")}
-    release_memory()  # The replay of a long profile needs more than the steps before it.
     facts = find_facts(connection, store, aggr, known)
     meta = dict(store.values("dldb_meta", "key", "value"))
     is_kineto = meta.get("source_format") == SourceFormat.KINETO

@@ -38,7 +38,7 @@ ProfileFactory = Callable[[str], Path]
 
 #: Files and folders whose tests take longest, in the order in which test processes begin them.
 LONGEST_FIRST = (
-    *("jobs/test_many_jobs.py", "fuzz/test_mutants.py", "browser/test_views.py"),
+    *("fuzz/test_mutants.py", "browser/test_views.py"),
     *("contract/test_fuzzed_requests.py", "jobs/test_robustness.py", "contract/test_tables.py"),
     *("property/test_traces.py", "jobs/test_ranks.py", "packaging/test_wheel.py"),
     *("golden/test_conservation.py", "property/test_page_writer.py"),

@@ -45,9 +45,12 @@ def test_link_and_reload_keep_the_scenario(page: Page, viewer: Viewer) -> None:
     expect(page).not_to_have_url(re.compile("if\\."))
 
 
-def test_changes_are_sorted_by_what_they_save(page: Page, viewer: Viewer) -> None:
+def test_every_declared_change_has_a_control_in_the_order_of_what_it_saves(
+    page: Page, viewer: Viewer
+) -> None:
     page.goto(viewer.address(view="critical-path"))
-    table = page.get_by_role("region", name="What if").get_by_role("table")
+    panel = page.get_by_role("region", name="What if")
+    table = panel.get_by_role("table")
     expect(table).not_to_contain_text("…")
     shares = [
         float(re.sub(r"[^\d.]", "", text))
@@ -55,22 +58,22 @@ def test_changes_are_sorted_by_what_they_save(page: Page, viewer: Viewer) -> Non
     ]
     assert shares
     assert shares == sorted(shares, reverse=True)
-
-
-def test_every_declared_change_has_a_control(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="critical-path"))
-    panel = page.get_by_role("region", name="What if")
-    expect(panel.get_by_role("table")).not_to_contain_text("…")
     declared = [
         change for change in CHANGES.values() if change.takes not in (Takes.FACTORS, Takes.RANK)
     ]
     for change in declared:
         label = re.compile(f"^{re.escape(change.label)}")
         expect(panel.get_by_label(label)).to_be_visible()
+    # A change that has no effect on the profile says why.
+    row = panel.get_by_role("row", name="Half precision")
+    expect(row).to_contain_text("run with 16 bits or fewer already")
+    expect(row.get_by_role("checkbox")).to_be_disabled()
     before = panel.locator(".predicted-step").inner_text()
     panel.get_by_label("Left out").fill("kernels")
     panel.get_by_label("Left out").press("Enter")
     expect(panel.locator(".predicted-step")).not_to_have_text(before)
+    page.get_by_role("table", name="Critical path of all steps").get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile("view=op&.*op="))
 
 
 def test_a_change_without_an_answer_says_why_and_can_be_reset(
@@ -99,19 +102,6 @@ def test_a_change_without_an_answer_says_why_and_can_be_reset(
     expect(panel.locator(".predicted-step")).to_have_count(0)
     panel.get_by_role("button", name="Reset").click()
     expect(panel.get_by_text("Unchanged: choose changes")).to_be_visible()
-
-
-def test_change_that_has_no_effect_on_the_profile_says_why(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="critical-path"))
-    row = page.get_by_role("region", name="What if").get_by_role("row", name="Half precision")
-    expect(row).to_contain_text("run with 16 bits or fewer already")
-    expect(row.get_by_role("checkbox")).to_be_disabled()
-
-
-def test_critical_path_leads_to_an_op(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="critical-path"))
-    page.get_by_role("table", name="Critical path of all steps").get_by_role("link").first.click()
-    expect(page).to_have_url(re.compile("view=op&.*op="))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)

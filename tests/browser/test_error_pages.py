@@ -7,13 +7,12 @@ while the viewer runs.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import StartViewer, Viewer, Watch, settled
+from tests.browser.conftest import Viewer, Watch, settled
 
 
 def open_then_lose(page: Page, viewer: Viewer, watch: Watch) -> None:
@@ -42,79 +41,35 @@ def alert(page: Page, title: str) -> Locator:
     return found
 
 
-def test_a_file_that_is_no_profile_any_more(
+def test_page_says_what_became_of_the_file_and_comes_back_with_it(
     page: Page, viewer_of_a_copy: Viewer, watch: Watch
 ) -> None:
-    open_then_lose(page, viewer_of_a_copy, watch)
-    viewer_of_a_copy.database.write_text("Dear aunt,\n" * 500)
-    page.reload()
-    found = alert(page, "The file is not a DLProf database")
-    expect(found).to_contain_text("DATABASE_FOREIGN")
-    expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
-
-
-def test_page_says_that_the_file_is_gone(
-    page: Page, viewer_of_a_copy: Viewer, watch: Watch
-) -> None:
+    database = viewer_of_a_copy.database
+    kept = database.read_bytes()
     open_then_lose(page, viewer_of_a_copy, watch)
     page.reload()
     found = alert(page, "DLProf database not found")
     expect(found).to_contain_text("DATABASE_NOT_FOUND")
-    expect(found).to_contain_text(viewer_of_a_copy.database.name)
+    expect(found).to_contain_text(database.name)
     # How the viewer is started, as the guide's page says.
     expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
-
-
-@pytest.mark.parametrize(
-    ("version", "title"),
-    [("1.1.0", "An older database was found"), ("99.0.0", "A newer database was found")],
-)
-def test_page_says_that_the_file_is_of_another_version(
-    page: Page, viewer_of_a_copy: Viewer, watch: Watch, version: str, title: str
-) -> None:
-    open_then_lose(page, viewer_of_a_copy, watch)
-    write_version(viewer_of_a_copy.database, version)
+    database.write_text("Dear aunt,\n" * 500)
     page.reload()
-    found = alert(page, title)
-    expect(found).to_contain_text("DATABASE_VERSION")
-    expect(found).to_contain_text(version)
-
-
-def test_the_page_comes_back_with_its_file(
-    page: Page, viewer_of_a_copy: Viewer, watch: Watch
-) -> None:
-    kept = viewer_of_a_copy.database.read_bytes()
-    open_then_lose(page, viewer_of_a_copy, watch)
-    page.reload()
-    alert(page, "DLProf database not found")
-    viewer_of_a_copy.database.write_bytes(kept)
+    found = alert(page, "The file is not a DLProf database")
+    expect(found).to_contain_text("DATABASE_FOREIGN")
+    expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
+    for version, title in (
+        ("1.1.0", "An older database was found"),
+        ("99.0.0", "A newer database was found"),
+    ):
+        database.unlink()
+        write_version(database, version)
+        page.reload()
+        found = alert(page, title)
+        expect(found).to_contain_text("DATABASE_VERSION")
+        expect(found).to_contain_text(version)
+    database.write_bytes(kept)
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
-
-
-def test_a_lost_file_leads_to_the_other_profiles(
-    page: Page,
-    start_viewer: StartViewer,
-    demo_database: Path,
-    tmp_path: Path,
-    watch: Watch,
-    after_page: ExitStack,
-) -> None:
-    watch.expect(r"status of 4\d\d")
-    first, second = tmp_path / "first.sqlite", tmp_path / "second.sqlite"
-    first.write_bytes(demo_database.read_bytes())
-    second.write_bytes(demo_database.read_bytes())
-    viewer = start_viewer(first, second)
-    after_page.callback(viewer.stop)
-    page.goto(viewer.address())
-    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
-    settled(page)
-    first.unlink()
-    page.reload()
-    found = alert(page, "DLProf database not found")
-    others = found.get_by_role("link")
-    expect(others).to_have_count(2)
-    others.nth(1).click()
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
 
 

@@ -54,17 +54,13 @@ def badge(page: Page, name: str) -> str:
     return value.inner_text()
 
 
-def test_every_iteration_has_a_bar_and_the_badges_say_how_many(page: Page, viewer: Viewer) -> None:
+def test_every_iteration_has_a_bar_that_keys_and_pointer_read(page: Page, viewer: Viewer) -> None:
     open_chart(page, viewer)
     total = int(badge(page, "Total"))
     expect(bars(page)).to_have_count(min(total, MAX_BARS))
     assert badge(page, "Start") == "0"
     assert badge(page, "Stop") == str(total - 1)
     expect(page.get_by_text("Start-up", exact=True).first).to_be_visible()
-
-
-def test_the_arrow_keys_read_the_bars(page: Page, viewer: Viewer) -> None:
-    open_chart(page, viewer)
     chart(page).focus()
     page.keyboard.press("ArrowRight")
     card = chart(page).get_by_role("status")
@@ -75,13 +71,9 @@ def test_the_arrow_keys_read_the_bars(page: Page, viewer: Viewer) -> None:
         expect(card.get_by_role("row", name=re.compile(part)).first).to_be_visible()
     page.keyboard.press("Escape")
     expect(card).to_have_count(0)
-
-
-def test_a_bar_under_the_pointer_shows_its_parts(page: Page, viewer: Viewer) -> None:
-    open_chart(page, viewer)
     box = box_of(bars(page).nth(5))
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(chart(page).get_by_role("status")).to_contain_text("Iteration 5")
+    expect(card).to_contain_text("Iteration 5")
 
 
 def drag_over(page: Page, first: int, last: int) -> None:
@@ -213,7 +205,13 @@ def test_the_key_node_picker_filters_sorts_and_pages(page: Page, viewer: Viewer)
     expect(rows).to_have_count(10)
     dialog.get_by_role("button", name="Next page").click()
     expect(rows.first).to_have_attribute("aria-rowindex", "11")
-    dialog.get_by_role("searchbox", name="Search ops").fill("cross_entropy")
+    search = dialog.get_by_role("searchbox", name="Search ops")
+    # It finds names: the paths of most ops begin with this one.
+    search.fill("iteration #")
+    expect(dialog.get_by_text(re.compile(r"^1 of \d+ ops$"))).to_be_visible()
+    expect(rows).to_contain_text("ITERATION #_1")
+    expect(dialog.get_by_role("radio", name=re.compile("^iteration #"))).to_be_visible()
+    search.fill("cross_entropy")
     expect(rows.first).to_contain_text("cross_entropy")
     dialog.get_by_role("columnheader", name="Calls").get_by_role("button").click()
     expect(dialog.get_by_role("columnheader", name="Calls")).to_have_attribute(
@@ -233,14 +231,14 @@ def test_the_key_node_picker_filters_sorts_and_pages(page: Page, viewer: Viewer)
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
 def test_the_key_node_picker_shows_the_candidates(
-    page: Page, viewer_of_a_copy: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+    page: Page, viewer_to_change: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
 ) -> None:
     columns = (
         "id, name, kind, key_node, instances, iterations, period, evenness, alike, coverage, "
         "per_optimizer_step, counts, score, is_chosen"
     )
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-    with closing(sqlite3.connect(viewer_of_a_copy.database)) as connection, connection:
+    with closing(sqlite3.connect(viewer_to_change.database)) as connection, connection:
         connection.execute("DELETE FROM key_node_candidates")
         connection.executemany(
             f"INSERT INTO key_node_candidates ({columns}) VALUES ({', '.join('?' * 14)})",
@@ -251,7 +249,7 @@ def test_the_key_node_picker_shows_the_candidates(
                 (4, "zero", "gradients", loader, 20, 21, 5e7, 80.1, 90.0, 97.1, 1, 0, 60, 1),
             ],
         )
-    open_chart(page, viewer_of_a_copy)
+    open_chart(page, viewer_to_change)
     page.get_by_role("button", name="Choose key node").click()
     dialog = page.get_by_role("dialog", name="Select key node")
     table = dialog.get_by_role("table", name="Candidates for the key node")
@@ -306,36 +304,6 @@ def test_button_leads_to_the_new_aggregation(page: Page, viewer_to_change: Viewe
     expect(summary).to_contain_text("21 of 21")
     page.go_back()
     expect(summary).to_contain_text("15 of 21")
-
-
-def test_the_search_for_a_key_node_finds_names_not_paths(page: Page, viewer: Viewer) -> None:
-    open_chart(page, viewer)
-    page.get_by_role("button", name="Choose key node").click()
-    dialog = page.get_by_role("dialog", name="Select key node")
-    # The paths of most ops begin with it.
-    dialog.get_by_role("searchbox", name="Search ops").fill("iteration #")
-    expect(dialog.get_by_text(re.compile(r"^1 of \d+ ops$"))).to_be_visible()
-    row = dialog.locator("tbody tr[aria-rowindex]")
-    expect(row).to_contain_text("ITERATION #_1")
-    expect(dialog.get_by_role("radio", name=re.compile("^iteration #"))).to_be_visible()
-
-
-def test_a_key_node_makes_other_iterations(page: Page, viewer_to_change: Viewer) -> None:
-    open_chart(page, viewer_to_change)
-    page.get_by_role("button", name="Choose key node").click()
-    dialog = page.get_by_role("dialog", name="Select key node")
-    dialog.get_by_role("searchbox", name="Search ops").fill("cross_entropy")
-    row = dialog.locator("tbody tr[aria-rowindex]", has_text="cross_entropy")
-    row.filter(has_text="fprop").first.click()
-    dialog.get_by_role("button", name="Use this key node").click()
-    page.get_by_role("button", name="Reaggregate", exact=True).click()
-    panel = page.get_by_role("region", name="Re-aggregation", exact=True)
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
-    panel.get_by_role("button", name="Show it").click()
-    expect(page.get_by_role("combobox", name="Aggregation")).to_have_value("3")
-    expect(page.get_by_role("textbox", name="Select key node")).to_have_value(
-        re.compile("entropy", re.IGNORECASE)
-    )
 
 
 def test_phases_are_strips_of_the_chart_and_one_of_them_is_aggregated(

@@ -92,21 +92,6 @@ def test_the_page_stays_usable_while_a_job_runs(
     expect(page).to_have_url(re.compile("ops.sort=-num_calls"))
 
 
-def test_a_job_can_be_cancelled_and_tried_again(
-    page: Page, held_viewer: Viewer, hold: Path
-) -> None:
-    panel = reaggregate(page, held_viewer)
-    panel.get_by_role("button", name="Cancel").click()
-    expect(panel.get_by_role("heading", name="Re-aggregation cancelled")).to_be_visible(
-        timeout=JOB_LIMIT_MS
-    )
-    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(2)
-    hold.unlink()
-    panel.get_by_role("button", name="Try again").click()
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
-    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(3)
-
-
 def test_an_aggregation_is_named_preferred_and_deleted_while_a_job_runs(
     page: Page, held_viewer: Viewer, hold: Path
 ) -> None:

@@ -76,7 +76,7 @@ def test_groups_open_and_close_and_stay_so_after_a_reload(page: Page, viewer: Vi
     expect(opened).to_have_attribute("aria-expanded", "true")
 
 
-def test_a_group_shows_the_rows_right_below_it(page: Page, viewer: Viewer) -> None:
+def test_the_tree_shows_and_exports_the_rows_of_the_api(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="group-ops"))
     expect(branches(page).and_(page.locator('[aria-level="2"]')).first).to_be_visible()
     shown = branches(page).and_(page.locator('[aria-level="2"]'))
@@ -84,6 +84,13 @@ def test_a_group_shows_the_rows_right_below_it(page: Page, viewer: Viewer) -> No
     expect(shown).to_have_count(min(100, answer["count"]))
     names = {row["name"] for row in answer["results"]}
     assert {row.get_attribute("data-name") for row in shown.all()} == names
+    page.get_by_role("button", name="Export", exact=True).click()
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="JSON").click()
+    written = json.loads(downloading.value.path().read_text())
+    expected = get(viewer, "group-ops/?page_size=10&ordering=-gpu_time_ns")
+    assert len(written["results"]) == expected["count"]
+    assert written["results"][:10] == expected["results"]
 
 
 def test_columns_of_the_tree_are_chosen_and_stay_so(page: Page, viewer: Viewer) -> None:
@@ -101,21 +108,13 @@ def test_columns_of_the_tree_are_chosen_and_stay_so(page: Page, viewer: Viewer) 
     expect(header).to_be_visible()
 
 
-def test_the_tree_exports_all_groups_and_ops(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="group-ops"))
-    page.get_by_role("button", name="Export", exact=True).click()
-    with page.expect_download() as downloading:
-        page.get_by_role("link", name="JSON").click()
-    written = json.loads(downloading.value.path().read_text())
-    expected = get(viewer, "group-ops/?page_size=10&ordering=-gpu_time_ns")
-    assert len(written["results"]) == expected["count"]
-    assert written["results"][:10] == expected["results"]
-
-
-def test_the_tree_works_with_the_keyboard_alone(page: Page, viewer: Viewer) -> None:
+def test_the_tree_follows_keys_and_its_search_lists_rows_that_open(
+    page: Page, viewer: Viewer
+) -> None:
     page.goto(viewer.address(view="group-ops"))
     expect(branches(page).nth(1)).to_be_visible()
     root = branches(page).first
+    expect(root).to_have_attribute("aria-level", "1")
     root.focus()
     page.keyboard.press("ArrowLeft")
     expect(root).to_have_attribute("aria-expanded", "false")
@@ -130,14 +129,6 @@ def test_the_tree_works_with_the_keyboard_alone(page: Page, viewer: Viewer) -> N
     expect(root).to_be_focused()
     page.keyboard.press("End")
     expect(branches(page).last).to_be_focused()
-
-
-def test_the_search_of_the_tree_lists_while_one_types_and_its_rows_open(
-    page: Page, viewer: Viewer
-) -> None:
-    page.goto(viewer.address(view="group-ops"))
-    root = branches(page).first
-    expect(root).to_have_attribute("aria-level", "1")
     search = page.get_by_role("searchbox", name="Search groups and ops")
     search.fill("conv2d")
     found = branches(page).filter(has_text="CONV2D")
@@ -232,7 +223,9 @@ def test_two_gpus_have_a_bar_each(page: Page, viewer_of_two_gpus: Viewer) -> Non
         expect(chart).to_contain_text(f"{gpu['gpu_utilization_pct']:.1f} %")
 
 
-def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: Viewer) -> None:
+def test_kernels_have_readable_names_that_are_copied_and_follow_the_ops(
+    page: Page, viewer: Viewer
+) -> None:
     answer = get(viewer, "merged-kernels/?ordering=-gpu_time_ns&page_size=50")["results"]
     page.goto(viewer.address(view="ops"))
     table = page.get_by_role("grid", name="Kernels of all ops")
@@ -246,10 +239,7 @@ def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: 
     names.first.evaluate("(cell) => getSelection().selectAllChildren(cell)")
     page.keyboard.press("Control+c")
     expect_copied(page, titles[0])
-
-
-def test_kernels_follow_the_filters_of_the_ops(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="ops"))
+    # They follow the filters of the ops.
     kernels = page.get_by_role("region", name=re.compile("^Kernels of"))
     count = kernels.get_by_role("status").first
     expect(count).to_have_text(re.compile(r"\d kernels"))

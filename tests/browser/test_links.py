@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, Watch, expect_copied, settled
+from tests.browser.conftest import Viewer, Watch, settled
 
 #: Chooses one after the other before a frame is drawn; the number of addresses that this makes.
 #: A page that goes on making them is stopped, or the test would wait without end.
@@ -25,35 +25,6 @@ async (select, values) => {
   return count;
 }
 """
-
-
-def test_the_address_names_profile_and_aggregation_and_is_copied(
-    page: Page, viewer: Viewer
-) -> None:
-    page.goto(viewer.address(view="ops", ops__q="conv"))
-    profile = viewer.get("profiles/")["results"][0]["id"]
-    expect(page).to_have_url(re.compile(rf"profile={profile}.*aggregation=\d+.*ops\.q=conv"))
-    settled(page)
-    # The page says so for 1.5 s, which may be too short for a busy machine to see: now it stays.
-    page.evaluate("() => { window.setTimeout = () => 0; }")
-    page.get_by_role("button", name="Copy the link to this page").click()
-    expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
-    expect_copied(page, page.url)
-
-
-def test_a_link_has_the_chosen_columns(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address(view="op-types"))
-    columns = page.get_by_role("columnheader")
-    expect(columns.filter(has_text="CPU time")).not_to_have_count(0)
-    page.get_by_role("button", name="Choose columns").click()
-    page.get_by_role("checkbox", name="CPU time", exact=True).uncheck()
-    expect(page).to_have_url(re.compile(r"types\.cols=\w+,"))
-    link = page.url
-    # Another browser remembers no columns.
-    page.evaluate("() => localStorage.clear()")
-    page.goto(link)
-    expect(columns.filter(has_text="GPU time").first).to_be_visible()
-    expect(columns.get_by_role("button", name="CPU time ms", exact=True)).to_have_count(0)
 
 
 def test_a_view_is_shown_as_it_was_left(page: Page, viewer: Viewer) -> None:

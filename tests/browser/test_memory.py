@@ -76,6 +76,12 @@ def test_the_tables_show_the_peak_first_and_then_the_chosen_moment(
     expect(plot).to_have_attribute("aria-valuenow", "0")
     page.get_by_role("button", name="Go to the peak").click()
     expect(peak).to_be_visible()
+    holders = page.get_by_role("region", name="Who holds it")
+    holders.locator("summary").first.click()
+    expect(holders.locator(".memory-stack li").first).to_be_visible()
+    page.get_by_role("button", name="Step 4", exact=True).click()
+    page.wait_for_url("**event=**")
+    expect(page.get_by_role("region", name="At this moment")).to_be_visible()
 
 
 def test_dragging_shows_a_part_and_its_highest_moment(page: Page, recorded: Viewer) -> None:
@@ -107,20 +113,3 @@ def test_dragging_shows_a_part_and_its_highest_moment(page: Page, recorded: View
     ).to_contain_text(f"{highest / 1e9:.2f} GB allocated")
     page.get_by_role("button", name="Show all").click()
     expect(page.get_by_role("slider")).to_have_attribute("aria-valuemax", str(found["stop"]))
-
-
-def test_a_call_stack_opens_and_a_step_is_chosen(page: Page, recorded: Viewer) -> None:
-    open_memory(page, recorded)
-    owners = page.get_by_role("region", name="Who holds it")
-    owners.locator("summary").first.click()
-    expect(owners.locator(".memory-stack li").first).to_be_visible()
-    page.get_by_role("button", name="Step 4", exact=True).click()
-    page.wait_for_url("**event=**")
-    expect(page.get_by_role("region", name="At this moment")).to_be_visible()
-
-
-def test_a_profile_without_a_recording_does_not_list_the_view(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address())
-    links = page.get_by_role("navigation").get_by_role("link")
-    expect(links.filter(has_text="Timeline")).to_have_count(1)
-    expect(links.filter(has_text="Memory")).to_have_count(0)

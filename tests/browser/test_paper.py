@@ -92,7 +92,7 @@ def test_saved_picture_shows_what_the_chart_shows(
     assert height == pytest.approx(2 * float(svg.attrib["height"]), abs=2)
 
 
-@pytest.mark.parametrize("view", ["dashboard", "ops", "iterations"])
+@pytest.mark.parametrize("view", ["dashboard", "ops"])
 def test_nothing_is_wider_than_the_paper(page: Page, viewer: Viewer, view: str) -> None:
     page.set_viewport_size(A4)
     page.goto(viewer.address(view=view))

@@ -97,21 +97,6 @@ def test_an_export_is_uploaded_imported_renamed_and_deleted(
     expect(page.get_by_role("heading", level=1, name="Dashboard")).to_be_attached()
 
 
-def test_a_file_that_is_no_profile_is_refused_with_the_reason(
-    page: Page, viewer: Viewer, tmp_path: Path, watch: Watch
-) -> None:
-    watch.expect("422")
-    letter = tmp_path / "letter.sqlite"
-    letter.write_text("Dear aunt,")
-    _open(page, viewer)
-
-    page.get_by_label("A file on this computer").set_input_files(letter)
-    page.get_by_role("button", name="Add", exact=True).click()
-
-    expect(page.get_by_text("The file is no profile")).to_be_visible()
-    assert _names(viewer) == ["ResNet-50, AMP"]
-
-
 def test_an_upload_that_breaks_off_can_be_sent_again(
     page: Page, own_viewer: Viewer, profile: Callable[[str], Path], watch: Watch
 ) -> None:
@@ -129,7 +114,10 @@ def test_an_upload_that_breaks_off_can_be_sent_again(
     expect(page.get_by_role("link", name="Again")).to_be_visible(timeout=JOB_LIMIT_MS)
 
 
-def test_a_file_and_a_path_replace_each_other(page: Page, viewer: Viewer, tmp_path: Path) -> None:
+def test_a_file_and_a_path_replace_each_other_and_no_profile_is_refused(
+    page: Page, viewer: Viewer, tmp_path: Path, watch: Watch
+) -> None:
+    watch.expect("422")
     _open(page, viewer)
     chosen = page.get_by_label("A file on this computer")
     path = page.get_by_label("Or a path on the server")
@@ -138,12 +126,17 @@ def test_a_file_and_a_path_replace_each_other(page: Page, viewer: Viewer, tmp_pa
     path.fill("/runs/other.sqlite")
     expect(add).to_be_enabled()
 
-    export = tmp_path / "run.sqlite"
-    export.write_bytes(b"SQLite format 3\0")
-    chosen.set_input_files(export)
+    letter = tmp_path / "letter.sqlite"
+    letter.write_text("Dear aunt,")
+    chosen.set_input_files(letter)
     expect(path).to_have_value("")
     expect(add).to_be_enabled()
 
     path.fill("/runs/other.sqlite")
     expect(chosen).to_have_value("")
     expect(add).to_be_enabled()
+
+    chosen.set_input_files(letter)
+    add.click()
+    expect(page.get_by_text("The file is no profile")).to_be_visible()
+    assert _names(viewer) == ["ResNet-50, AMP"]

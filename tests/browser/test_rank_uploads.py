@@ -1,18 +1,14 @@
-"""Several rank files chosen in the page: uploaded, shared out among workers, one dashboard."""
+"""Several rank files chosen in the page: uploaded, joined, one dashboard."""
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import JOB_LIMIT_MS, START_LIMIT_S, StartViewer, Viewer, Watch
-from tests.jobs.workers import Redis, needs_redis, worker
+from tests.browser.conftest import JOB_LIMIT_MS, Viewer, Watch
 from tests.rank_files import make_ranks
 
 RANKS = 4
@@ -50,22 +46,10 @@ def ranks_of(viewer: Viewer, name: str) -> list[tuple[int, str]]:
     return [(row["rank"], row["source_file"]) for row in rows]
 
 
-@needs_redis
-def test_files_chosen_together_become_one_profile_made_by_two_workers(
-    page: Page,
-    start_viewer: StartViewer,
-    demo_database: Path,
-    rank_files: list[Path],
-    tmp_path: Path,
-    after_page: ExitStack,
+def test_files_chosen_together_become_one_profile(
+    page: Page, own_viewer: Viewer, rank_files: list[Path]
 ) -> None:
-    redis = after_page.enter_context(Redis(tmp_path))
-    homes = [tmp_path / "one", tmp_path / "two"]
-    for home in homes:
-        after_page.enter_context(worker(redis.url, home, words=("--loglevel=INFO",)))
-    viewer = start_viewer(demo_database, DLPROF_BROKER_URL=redis.url)
-    after_page.callback(viewer.stop)
-    opened(page, viewer)
+    opened(page, own_viewer)
     choose(page, rank_files)
     expect(page.get_by_text(f"{RANKS} rank files of one job")).to_be_visible()
     expect(page.get_by_label("Rank of rank3.sqlite")).to_have_value("3")
@@ -79,23 +63,9 @@ def test_files_chosen_together_become_one_profile_made_by_two_workers(
     table = page.get_by_role("grid", name="Ranks").or_(page.get_by_role("table", name="Ranks"))
     expect(table.get_by_text("rank3.sqlite")).to_be_visible()
     expect(page.locator(".rank-bar")).to_have_count(RANKS)
-    assert ranks_of(viewer, "Four ranks") == [
+    assert ranks_of(own_viewer, "Four ranks") == [
         (number, f"rank{number}.sqlite") for number in range(RANKS)
     ]
-    # One task for each file.
-    wait_until(lambda: tasks(homes) == RANKS)
-
-
-def tasks(homes: list[Path]) -> int:
-    logs = [(home / "worker.log").read_text() for home in homes]
-    return sum(len(re.findall(r"Task dlprof\.rank_file\[.*\] received", log)) for log in logs)
-
-
-def wait_until(holds: Callable[[], bool], limit_s: float = START_LIMIT_S) -> None:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.1)
 
 
 def test_who_is_which_rank_can_be_said(
@@ -120,27 +90,13 @@ def test_who_is_which_rank_can_be_said(
     assert ranks_of(own_viewer, "Two") == [(0, "right.sqlite"), (1, "left.sqlite")]
 
 
-def test_a_file_can_be_left_out_and_the_dialog_is_accessible(
-    page: Page,
-    dialog: Locator,
-    rank_files: list[Path],
-    find_violations: Callable[[Page], list[str]],
-) -> None:
-    choose(page, rank_files)
-    expect(page.get_by_text(f"{RANKS} rank files of one job")).to_be_visible()
-    assert find_violations(page) == []
-    page.get_by_role("button", name="Leave out rank2.sqlite").click()
-    expect(page.get_by_text("3 rank files of one job")).to_be_visible()
-    expect(page.get_by_label("Rank of rank2.sqlite")).to_have_count(0)
-    for number in (0, 1):
-        page.get_by_role("button", name=f"Leave out rank{number}.sqlite").click()
-    # One is left: it is no job of ranks.
-    expect(page.get_by_text("rank files of one job")).to_have_count(0)
-    expect(dialog.get_by_role("button", name="Add", exact=True)).to_be_enabled()
-
-
 def test_a_damaged_file_is_named_and_the_others_are_kept(
-    page: Page, viewer: Viewer, rank_files: list[Path], tmp_path: Path, watch: Watch
+    page: Page,
+    viewer: Viewer,
+    rank_files: list[Path],
+    tmp_path: Path,
+    watch: Watch,
+    find_violations: Callable[[Page], list[str]],
 ) -> None:
     watch.expect("422")
     dialog = opened(page, viewer)
@@ -151,16 +107,8 @@ def test_a_damaged_file_is_named_and_the_others_are_kept(
     message = page.get_by_text("rank1.sqlite: The file is cut off")
     expect(message).to_be_visible(timeout=JOB_LIMIT_MS)
     expect(page.get_by_label("Rank of rank0.sqlite")).to_have_value("0")
-
-
-@pytest.fixture
-def viewer_of_folder(
-    start_viewer: StartViewer, demo_database: Path, rank_files: list[Path], after_page: ExitStack
-) -> Viewer:
-    viewer = start_viewer(
-        demo_database,
-        DLPROF_PROFILE_FOLDERS=str(rank_files[0].parent),
-        DLPROF_RANK_WORKERS="2",
-    )
-    after_page.callback(viewer.stop)
-    return viewer
+    assert find_violations(page) == []
+    page.get_by_role("button", name="Leave out rank1.sqlite").click()
+    # One is left: it is no job of ranks.
+    expect(page.get_by_text("rank files of one job")).to_have_count(0)
+    expect(dialog.get_by_role("button", name="Add", exact=True)).to_be_enabled()

@@ -51,12 +51,6 @@ def test_a_cell_leads_to_its_collectives(page: Page, viewer_of_two_gpus: Viewer)
     expect(table.get_by_text("7 of 172 collectives")).to_be_visible()
 
 
-def test_a_run_of_one_process_has_no_such_view(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address())
-    expect(page.get_by_role("link", name="GPUs")).to_be_visible()
-    expect(page.get_by_role("link", name="Ranks")).to_have_count(0)
-
-
 def test_a_rank_leads_to_its_ops(page: Page, viewer_of_two_gpus: Viewer) -> None:
     page.goto(viewer_of_two_gpus.address(view="ranks"))
     page.get_by_role("link", name="Ops of rank 1").click()

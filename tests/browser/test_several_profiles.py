@@ -1,4 +1,4 @@
-"""One viewer on several databases, and on a folder."""
+"""One viewer on several databases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, idle
+from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, Watch, idle, settled
 
 
 @pytest.fixture(scope="module")
@@ -19,19 +19,16 @@ def folder(
     profile: Callable[[str], Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """Two profiles and what else lies about in such a folder."""
+    """Two profiles."""
     found = tmp_path_factory.mktemp("profiles")
     (found / "resnet.sqlite").write_bytes(demo_database.read_bytes())
     other = make_database(profile("nvtx_domains"), "--profile_name=Domains")
     (found / "domains.sqlite").write_bytes(other.read_bytes())
-    (found / "notes.txt").write_text("not a database")
     return found
 
 
-@pytest.fixture(scope="module", params=["files", "folder"])
-def several(request: pytest.FixtureRequest, start_viewer: StartViewer, folder: Path) -> Viewer:
-    if request.param == "folder":
-        return start_viewer(folder)
+@pytest.fixture(scope="module")
+def several(start_viewer: StartViewer, folder: Path) -> Viewer:
     return start_viewer(folder / "resnet.sqlite", folder / "domains.sqlite")
 
 
@@ -82,3 +79,21 @@ def test_a_late_list_of_aggregations_is_waited_for(page: Page, several: Viewer) 
     expect(page.get_by_role("combobox", name="Domain")).to_be_visible()
     expect(page).to_have_url(re.compile("aggregation=1"))
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_lost_file_leads_to_the_other_profiles(
+    page: Page, several: Viewer, folder: Path, watch: Watch
+) -> None:
+    watch.expect(r"status of 4\d\d")
+    page.goto(several.address())
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    settled(page)
+    (folder / "resnet.sqlite").unlink()
+    page.reload()
+    found = page.get_by_role("alert")
+    title = "DLProf database not found"
+    expect(found.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    others = found.get_by_role("link")
+    expect(others).to_have_count(2)
+    others.nth(1).click()
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Viewer, Watch, settled
+from tests.browser.conftest import Viewer, settled
 from tests.browser.test_linked_views import get
 
 HEADINGS = {
@@ -23,6 +23,15 @@ HEADINGS = {
     "timeline": "Timeline",
     "gpus": "GPUs",
     "critical-path": "Critical path",
+}
+#: Of the place of ops and kernels.
+WORK_TABS = {
+    "ops": "Ops and kernels",
+    "op-types": "Op type summary",
+    "group-ops": "Group ops",
+    "kernels-by-op": "Kernels by op",
+    "kernels-by-iteration": "Kernels by iteration",
+    "roofline": "Roofline",
 }
 WITH_ITERATION_CHART = {"dashboard", "iterations"}
 PANELS = (
@@ -38,7 +47,7 @@ PANELS = (
 
 
 @pytest.mark.parametrize("view", HEADINGS)
-def test_a_view_opens_and_axe_finds_nothing_in_either_theme(
+def test_a_view_opens_at_its_place_and_axe_finds_nothing_in_either_theme(
     page: Page, viewer: Viewer, view: str, find_violations: Callable[..., list[str]]
 ) -> None:
     page.goto(viewer.address(view=view))
@@ -47,6 +56,16 @@ def test_a_view_opens_and_axe_finds_nothing_in_either_theme(
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     if view in WITH_ITERATION_CHART:
         expect(page.locator(".iterations-svg .bar").first).to_be_visible()
+    place = "Ops and kernels" if view in WORK_TABS else HEADINGS[view]
+    current = page.get_by_role("navigation", name="Views").locator("[aria-current=page]")
+    expect(current).to_have_text(place)
+    tabs = page.get_by_role("navigation", name="Ops and kernels")
+    if view in WORK_TABS:
+        expect(tabs.locator("[aria-current=page]")).to_have_text(WORK_TABS[view])
+    else:
+        expect(tabs).to_have_count(0)
+    reaggregate = page.get_by_role("banner").get_by_role("button", name="Reaggregate")
+    expect(reaggregate).to_have_count(0 if view == "iterations" else 1)
     assert find_violations(page) == []
     page.get_by_role("button", name="Use the dark theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
@@ -78,6 +97,20 @@ def test_the_dashboard_has_every_panel_and_shows_what_the_api_says(
         expect(guide.get_by_role("term").filter(has_text=term).first).to_be_visible()
     expect(guide).to_contain_text("Tensor Core kernel efficiency")
     expect(guide).to_contain_text(f"{summary['gpu_utilization_pct']:.1f} %")
+    # They may differ where what a finding saves is unknown, but never in what they name first.
+    first = next(r for r in get(viewer, "advice/")["results"] if r["status"] == "found")
+    assert get(viewer, "verdict/")["advice"] == first["advice"]
+    advice = page.get_by_role("region", name="Recommendations")
+    expect(advice.locator(".finding").first).to_contain_text(first["problem"])
+    # An icon explains its figure.
+    panel.get_by_role("button", name="About MFU").focus()
+    expect(panel.get_by_role("tooltip")).to_contain_text("What to do")
+    page.keyboard.press("Escape")
+    expect(panel.get_by_role("tooltip")).to_have_count(0)
+    # DLProf's own list is below our advice.
+    expect(advice.get_by_text("No DALI ops detected")).to_be_hidden()
+    advice.get_by_text("Other checks").click()
+    expect(advice.get_by_text("No DALI ops detected")).to_be_visible()
 
 
 def test_cause_findings_and_what_took_most_are_seen_without_scrolling(
@@ -98,24 +131,11 @@ def test_cause_findings_and_what_took_most_are_seen_without_scrolling(
         assert box["y"] < 800, name
 
 
-def test_the_first_finding_is_what_the_verdict_says(page: Page, viewer: Viewer) -> None:
-    """They may differ where what a finding saves is unknown, but never in what they name first."""
-    page.goto(viewer.address())
-    verdict = get(viewer, "verdict/")
-    first = next(r for r in get(viewer, "advice/")["results"] if r["status"] == "found")
-    assert verdict["advice"] == first["advice"]
-    finding = page.get_by_role("region", name="Recommendations").locator(".finding").first
-    expect(finding).to_contain_text(first["problem"])
-
-
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
-@pytest.mark.parametrize("kind", ["one", "two"])
-def test_no_finding_promises_more_than_a_step(
-    page: Page, viewer: Viewer, viewer_of_two_gpus: Viewer, kind: str
-) -> None:
-    shown = viewer if kind == "one" else viewer_of_two_gpus
+def test_no_finding_promises_more_than_a_step(page: Page, viewer_of_two_gpus: Viewer) -> None:
+    shown = viewer_of_two_gpus
     summary = get(shown, "performance-summary/")
     step_ns = summary["bare_step_ns"] or summary["given_step_ns"] or summary["step_ns"]
     page.goto(shown.address())
@@ -177,7 +197,7 @@ TABS = (
 )
 
 
-def test_the_tabs_list_what_took_most_time(page: Page, viewer: Viewer) -> None:
+def test_the_tabs_list_what_took_most_time_and_lead_to_it(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     panel = page.get_by_role("region", name=re.compile("^Top 10"))
     names = panel.get_by_role("row").get_by_role("link").locator("[title]")
@@ -191,6 +211,13 @@ def test_the_tabs_list_what_took_most_time(page: Page, viewer: Viewer) -> None:
     page.reload()
     chosen = panel.get_by_role("button", name="Kernels", exact=True)
     expect(chosen).to_have_attribute("aria-pressed", "true")
+    # An op leads to its kernels.
+    panel.get_by_role("button", name="Ops", exact=True).click()
+    row = panel.get_by_role("table", name="Ops with the most GPU time").get_by_role("row").nth(1)
+    name = row.get_by_role("link").locator("[title]").get_attribute("title")
+    row.get_by_role("link").click()
+    expect(page).to_have_url(re.compile("view=op&.*op="))
+    expect(page.get_by_role("grid", name=f"Kernels of {name}")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["dark"], indirect=True)
@@ -247,15 +274,6 @@ def test_a_database_of_nvidias_leads_as_before(
     expect(classic.get_by_text("No DALI ops detected")).to_be_visible()
 
 
-def test_an_info_icon_explains_its_figure(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address())
-    panel = page.get_by_role("region", name="What limits a step")
-    panel.get_by_role("button", name="About MFU").focus()
-    expect(panel.get_by_role("tooltip")).to_contain_text("What to do")
-    page.keyboard.press("Escape")
-    expect(panel.get_by_role("tooltip")).to_have_count(0)
-
-
 def test_the_kernel_details_open_from_the_address_and_close_with_escape(
     page: Page, viewer: Viewer
 ) -> None:
@@ -276,7 +294,7 @@ def test_the_kernel_details_open_from_the_address_and_close_with_escape(
     expect(page).not_to_have_url(re.compile("details="))
 
 
-def test_a_legend_hides_and_shows_its_part(page: Page, viewer: Viewer) -> None:
+def test_a_part_that_a_legend_hides_and_the_theme_can_be_chosen(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     panel = page.get_by_role("group", name="Resource usage breakdown")
     expect(panel.get_by_role("img")).to_have_attribute("aria-label", re.compile("Other"))
@@ -289,17 +307,13 @@ def test_a_legend_hides_and_shows_its_part(page: Page, viewer: Viewer) -> None:
     )
     # The other shares are still those of the whole.
     expect(cpu.locator(".legend-pct")).to_have_text(share)
-
-
-def test_a_top_op_leads_to_its_kernels(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address())
-    panel = page.get_by_role("region", name=re.compile("^Top 10"))
-    panel.get_by_role("button", name="Ops", exact=True).click()
-    row = panel.get_by_role("table", name="Ops with the most GPU time").get_by_role("row").nth(1)
-    name = row.get_by_role("link").locator("[title]").get_attribute("title")
-    row.get_by_role("link").click()
-    expect(page).to_have_url(re.compile("view=op&.*op="))
-    expect(page.get_by_role("grid", name=f"Kernels of {name}")).to_be_visible()
+    # The theme stays after a reload.
+    page.get_by_role("button", name="Use the dark theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="Use the light theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
 def test_the_bar_leads_to_the_documentation(page: Page, viewer: Viewer) -> None:
@@ -311,16 +325,6 @@ def test_the_bar_leads_to_the_documentation(page: Page, viewer: Viewer) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
     # No address was configured for it.
     expect(page.get_by_role("link", name="Send feedback")).to_have_count(0)
-
-
-def test_the_theme_stays_after_a_reload(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.address())
-    page.get_by_role("button", name="Use the dark theme").click()
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.reload()
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.get_by_role("button", name="Use the light theme").click()
-    expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
 def test_a_view_appears_when_its_code_comes_before_its_effects(page: Page, viewer: Viewer) -> None:
@@ -347,16 +351,3 @@ def test_a_view_appears_when_its_code_comes_before_its_effects(page: Page, viewe
     expect(page.get_by_role("main").get_by_role("status", name="Loading")).to_be_visible()
     held[0].continue_()
     expect(page.get_by_role("grid").locator("tbody tr[aria-rowindex]").first).to_be_visible()
-
-
-def test_a_database_that_is_lost_gives_a_page_that_says_so(
-    page: Page, viewer_of_a_copy: Viewer, watch: Watch
-) -> None:
-    watch.expect(r"status of 4\d\d")
-    page.goto(viewer_of_a_copy.address())
-    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
-    settled(page)
-    viewer_of_a_copy.database.unlink()
-    page.reload()
-    expect(page.get_by_role("alert")).to_contain_text("DATABASE_NOT_FOUND")
-    expect(page.get_by_role("heading", name="DLProf database not found")).to_be_visible()

@@ -188,42 +188,24 @@ def test_a_view_in_forced_colors_passes_axe(
     assert find_violations(page) == []
 
 
-def test_text_that_is_cut_off_would_be_found(page: Page, viewer: Viewer) -> None:
+def test_what_is_cut_off_or_covered_would_be_found(page: Page, viewer: Viewer) -> None:
     open_view(page, viewer, "gpus", 1024)
-    page.evaluate(
-        """
-        const box = document.createElement('div');
-        box.style = 'width: 20px; overflow: hidden; white-space: nowrap';
-        box.textContent = 'A sentence without room';
-        document.querySelector('main').prepend(box);
-        """
-    )
-    assert page.evaluate(FIND_CUT_OFF)
-
-
-def test_a_button_whose_text_is_cut_would_be_found(page: Page, viewer: Viewer) -> None:
-    open_view(page, viewer, "gpus", 1024)
-    page.evaluate(
-        """
-        const button = document.createElement('button');
-        button.style = 'width: 30px; overflow: hidden; white-space: nowrap';
-        button.textContent = 'A long word';
-        document.querySelector('main').prepend(button);
-        """
-    )
-    assert page.evaluate(FIND_CUT_BUTTONS)
-
-
-def test_text_that_is_covered_would_be_found(page: Page, viewer: Viewer) -> None:
-    open_view(page, viewer, "gpus", 1024)
-    page.evaluate(
-        """
-        const text = document.createElement('p');
-        text.textContent = 'A sentence';
-        const slider = document.createElement('input');
-        slider.type = 'range';
-        slider.style = 'display: block; margin-top: -18px';
-        document.querySelector('main').prepend(text, slider);
-        """
-    )
-    assert page.evaluate(FIND_COVERED)
+    prepend = """
+        ([tag, style, text]) => {
+            const one = document.createElement(tag);
+            Object.assign(one, {style, textContent: text, type: 'range'});
+            document.querySelector('main').prepend(one);
+        }
+    """
+    narrow = "width: 20px; overflow: hidden; white-space: nowrap"
+    for find, parts in (
+        (FIND_CUT_OFF, [("div", narrow, "A sentence without room")]),
+        (FIND_CUT_BUTTONS, [("button", narrow, "A long word")]),
+        (FIND_COVERED, [("input", "display: block; margin-top: -18px", ""), ("p", "", "A word")]),
+    ):
+        assert not page.evaluate(find)
+        for part in parts:
+            page.evaluate(prepend, part)
+        assert page.evaluate(find)
+        for _ in parts:
+            page.evaluate("document.querySelector('main').firstElementChild.remove()")

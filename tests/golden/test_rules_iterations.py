@@ -125,48 +125,27 @@ def test_work_behind_the_last_stop_is_an_iteration_too(tmp_path: Path) -> None:
 # --- which key node -------------------------------------------------------------------------------
 
 
-def test_the_data_loader_is_preferred_to_numbered_ranges(tmp_path: Path) -> None:
+CLEARED = "Optimizer.zero_grad#SGD.zero_grad"
+
+
+@pytest.mark.parametrize("first", [LOADER, CLEARED])
+def test_what_begins_every_numbered_range_is_the_key_node(tmp_path: Path, first: str) -> None:
     trace, main = one_gpu()
     for step in range(3):
         base = step * PERIOD
         main.range(f"iteration {step}", base, base + 900)
-        main.range(f"{LOADER}, op_id = 5", base + 10, base + 50)
-        main.op("conv2d", base + 100, base + 200)
-        main.launch(f"k{step}", base + 110)
-    assert analyze(trace, tmp_path).result.key_node == LOADER
-
-
-def test_what_begins_every_numbered_range_is_the_key_node(tmp_path: Path) -> None:
-    trace, main = one_gpu()
-    for step in range(3):
-        base = step * PERIOD
-        main.range(f"iteration {step}", base, base + 900)
-        main.range("Optimizer.zero_grad#SGD.zero_grad, op_id = 5", base + 10, base + 50)
+        main.range(f"{first}, op_id = 5", base + 10, base + 50)
         main.op("conv2d", base + 100, base + 200)
         main.launch(f"k{step}", base + 110)
     found = analyze(trace, tmp_path)
-    assert found.result.key_node == "Optimizer.zero_grad#SGD.zero_grad"
+    assert found.result.key_node == first
     assert [stop for _, stop in found.iterations()][:-1] == [50, 1050, 2050]
 
 
-def test_an_op_that_begins_every_numbered_range_is_the_key_node(tmp_path: Path) -> None:
-    trace, main = one_gpu()
-    for step in range(3):
-        base = step * PERIOD
-        main.range(f"iteration {step}", base, base + 900)
-        main.op("zeros", base + 10, base + 50)
-        main.op("zeros", base + 60, base + 90)
-        main.launch(f"k{step}", base + 70)
-    found = analyze(trace, tmp_path)
-    assert [stop for _, stop in found.iterations()][:-1] == [50, 1050, 2050]
-    # A re-aggregation finds it again.
-    again = found.aggregate(iter_start=1, iter_stop=2)
-    assert found.iterations(again.aggr_id) == found.iterations()
-
-
-def test_an_op_that_begins_every_numbered_range_of_two_ranks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_an_op_that_begins_every_numbered_range_is_the_key_node(tmp_path: Path, ranks: int) -> None:
     trace = Trace()
-    for rank in range(2):
+    for rank in range(ranks):
         trace.gpu(rank)
         main = trace.thread(100 + rank)
         for step in range(3):
@@ -177,6 +156,9 @@ def test_an_op_that_begins_every_numbered_range_of_two_ranks(tmp_path: Path) -> 
             main.launch(f"k{rank}{step}", base + 70, device=rank)
     found = analyze(trace, tmp_path)
     assert [stop for _, stop in found.iterations()][:-1] == [50, 1050, 2050]
+    # A re-aggregation finds it again.
+    again = found.aggregate(iter_start=1, iter_stop=2)
+    assert found.iterations(again.aggr_id) == found.iterations()
 
 
 def test_numbered_ranges_that_begin_differently_are_the_key_node(tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 Each file is an Nsight Systems export as a single rank would write it: with its own clock and start
 time, its own host name, and GPU numbers and process ids that repeat on other hosts.
-
-    python -m tests.rank_files CAPTURE RANKS FOLDER
 """
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -200,14 +197,3 @@ def make_ranks(
         path = folder / f"rank{rank}.sqlite"
         made.append(place(sources[rank % len(sources)], path, placing))
     return made
-
-
-def main(capture: str, ranks: str, folder: str) -> None:
-    """Write the rank files of a simulated job."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    make_ranks(split(Path(capture), target), int(ranks), target)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

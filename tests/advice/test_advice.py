@@ -19,7 +19,6 @@ from tests.builders import query, table
 from tests.conftest import ProfileFactory
 
 Connect = Callable[..., sqlite3.Connection]
-Importer = Callable[[str], Path]
 
 #: Capture -> advice in order, open questions.
 CAPTURES = {name: (found, asked) for name, found, asked in table("advice_of_captures")}

@@ -157,13 +157,6 @@ def _deep(data: bytes, chance: random.Random) -> bytes:
     return text.replace(place, f'"deep": {deep}, {place}', chance.choice((1, 3))).encode()
 
 
-def _bomb(data: bytes, chance: random.Random) -> bytes:
-    """Small when packed, large when not."""
-    size = chance.choice((1 << 24, 1 << 27))
-    head = chance.choice((b'{"traceEvents": [', b"", b'{"a": "', data[: len(data) // 2]))
-    return gzip.compress(head + chance.choice((b" ", b"[", b"0", b"{}, ")) * size, 1)
-
-
 def _packed_badly(data: bytes, chance: random.Random) -> bytes:
     packed = gzip.compress(data)
     return chance.choice((_cut, _flip))(packed, chance)

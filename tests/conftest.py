@@ -247,6 +247,8 @@ def imported(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) 
     """
 
     def database(name: str) -> Path:
+        name = name.removesuffix(".sqlite")
+
         def make(path: Path) -> None:
             _analyze(profile(name), path.with_name(name)).rename(path)
 

@@ -21,7 +21,7 @@ A step of the profiler, of the optimizer and of the data loader that coincide ar
 
 @pytest.mark.parametrize("name", JUDGED)
 def test_the_loop_of_every_public_profile_is_found(name: str, imported: ProfileFactory) -> None:
-    database = imported(name.removesuffix(".sqlite"))
+    database = imported(name)
     info = dict(query(database, "SELECT key, value FROM view_profile_info"))
     aggregated = "SELECT key_node_name, key_node_reason FROM view_aggregations WHERE aggr_id = 1"
     ((key_node, reason),) = query(database, aggregated)

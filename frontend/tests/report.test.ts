@@ -3,10 +3,9 @@ import type { ListPage } from "../src/api/lists";
 import type { IterationFigure } from "../src/charts/iterationFigure";
 import { rangesText } from "../src/lib/text";
 import { exported } from "../src/report/exports";
-import { cutFigure } from "../src/report/figure";
 import type { LocalizedData, ReportData, TableInfo } from "../src/report/format";
 import { decodeRows, distinctValues, filterRows, type Row, sortRows } from "../src/report/rows";
-import { ReportSource } from "../src/report/source";
+import { cutFigure, ReportSource } from "../src/report/source";
 import { unpackText } from "../src/report/unpack";
 
 type Column = TableInfo["columns"][number];

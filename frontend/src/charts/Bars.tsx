@@ -1,7 +1,6 @@
 /** Bars by category, one below the other with their values: however many there are, all are read. */
 
 import { durationText, UNKNOWN } from "../lib/units";
-import { Legend } from "./Legend";
 
 interface BarTrace {
   readonly name: string;
@@ -68,4 +67,26 @@ export function Bars({ figure, label }: { figure: BarFigure; label: string }) {
 
 function legendEntry({ name, marker }: BarTrace) {
   return { name, color: marker.color, isHatched: marker.pattern !== undefined };
+}
+
+export interface LegendEntry {
+  readonly name: string;
+  readonly color: string;
+  readonly isHatched?: boolean;
+}
+
+export function Legend({ entries }: { entries: readonly LegendEntry[] }) {
+  return (
+    <ul class="chart-legend">
+      {entries.map(({ name, color, isHatched }) => (
+        <li key={name} class="chart-legend-note">
+          <span
+            class={`swatch ${isHatched === true ? "is-hatched" : ""}`}
+            style={{ backgroundColor: color }}
+          />
+          {name}
+        </li>
+      ))}
+    </ul>
+  );
 }

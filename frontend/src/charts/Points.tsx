@@ -6,7 +6,7 @@ import { durationText, formatPct } from "../lib/units";
 import { navigate } from "../state/location";
 import { opPage } from "../ui/PageLink";
 import { Axes } from "./Axes";
-import { Legend } from "./Legend";
+import { Legend } from "./Bars";
 import {
   drawPoints,
   POINT_MARGIN,

@@ -8,16 +8,9 @@ export interface Part {
   readonly hint: string;
 }
 
-export type PartKey =
-  | "tc"
-  | "non_tc"
-  | "communication"
-  | "graph"
-  | "memory"
-  | "dataloader"
-  | "io"
-  | "cpu"
-  | "other";
+export type PartKey = "tc" | "non_tc" | "communication" | "graph" | "memory" | IdlePart;
+
+type IdlePart = "dataloader" | "io" | "cpu" | "other";
 
 /** Parts that few captures have; without any of it they are left out. */
 export const RARE_PARTS: ReadonlySet<string> = new Set(["communication", "graph"]);
@@ -25,34 +18,20 @@ export const RARE_PARTS: ReadonlySet<string> = new Set(["communication", "graph"
 /** Parts in which the GPU runs nothing. */
 export const IDLE_PARTS: ReadonlySet<string> = new Set(["dataloader", "io", "cpu", "other"]);
 
-/** In stacking order: a higher one wins where two overlap. */
-export const PARTS: readonly Part[] = [
-  {
-    key: "tc",
-    label: t("Tensor Core kernels"),
-    hint: t("A kernel that uses Tensor Cores was running"),
-  },
-  { key: "non_tc", label: t("Other kernels"), hint: t("Only other kernels were running") },
-  {
-    key: "communication",
-    label: t("Communication"),
-    hint: t("Only kernels were running that move data between GPUs"),
-  },
-  {
-    key: "graph",
-    label: t("CUDA graphs"),
-    hint: t("Only CUDA graphs were running whose kernels were not recorded"),
-  },
-  { key: "memory", label: t("Copies"), hint: t("Only copies or fills were running on the GPU") },
-  {
-    key: "dataloader",
-    label: t("Idle: data loader"),
-    hint: t("GPU idle, the data loader was working"),
-  },
-  { key: "io", label: t("Idle: I/O"), hint: t("GPU idle, files were read or written") },
-  { key: "cpu", label: t("Idle: CPU ops"), hint: t("GPU idle, ops were running on the CPU") },
-  { key: "other", label: t("Idle: Python or other"), hint: t("GPU idle and no op was running") },
+const WORDS: readonly (readonly [key: PartKey, label: string, hint: string])[] = [
+  ["tc", t("Tensor Core kernels"), t("A kernel that uses Tensor Cores was running")],
+  ["non_tc", t("Other kernels"), t("Only other kernels were running")],
+  ["communication", t("Communication"), t("Only kernels were running that move data between GPUs")],
+  ["graph", t("CUDA graphs"), t("Only CUDA graphs were running whose kernels were not recorded")],
+  ["memory", t("Copies"), t("Only copies or fills were running on the GPU")],
+  ["dataloader", t("Idle: data loader"), t("GPU idle, the data loader was working")],
+  ["io", t("Idle: I/O"), t("GPU idle, files were read or written")],
+  ["cpu", t("Idle: CPU ops"), t("GPU idle, ops were running on the CPU")],
+  ["other", t("Idle: Python or other"), t("GPU idle and no op was running")],
 ];
+
+/** In stacking order: a higher one wins where two overlap. */
+export const PARTS: readonly Part[] = WORDS.map(([key, label, hint]) => ({ key, label, hint }));
 
 /** One slice of a breakdown as it is drawn. */
 export interface Slice {

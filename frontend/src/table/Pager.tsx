@@ -10,7 +10,14 @@ import type { TableControl } from "./useTableState";
 export function Pager({ control, count }: { control: TableControl; count: number | null }) {
   const { state, change } = control;
   const last = pageCount(count ?? 0, state.pageSize);
-  const go = (page: number) => change({ ...state, page });
+  const step = (icon: IconName, label: string, to: number) => (
+    <IconButton
+      icon={icon}
+      label={label}
+      disabled={to < 1 || to > last || to === state.page}
+      onClick={() => change({ ...state, page: to })}
+    />
+  );
   return (
     <footer class="pager">
       <span class="pager-rows">{rowsText(state.page, state.pageSize, count)}</span>
@@ -31,41 +38,13 @@ export function Pager({ control, count }: { control: TableControl; count: number
         </select>
       </label>
       <span class="pager-pages">
-        <PageButton
-          icon="first"
-          label={t("First page")}
-          to={1}
-          control={control}
-          last={last}
-          go={go}
-        />
-        <PageButton
-          icon="chevronLeft"
-          label={t("Previous page")}
-          to={state.page - 1}
-          control={control}
-          last={last}
-          go={go}
-        />
+        {step("first", t("First page"), 1)}
+        {step("chevronLeft", t("Previous page"), state.page - 1)}
         <span class="pager-page">
           {t("Page {page} of {last}", { page: formatInt(state.page), last: formatInt(last) })}
         </span>
-        <PageButton
-          icon="chevronRight"
-          label={t("Next page")}
-          to={state.page + 1}
-          control={control}
-          last={last}
-          go={go}
-        />
-        <PageButton
-          icon="last"
-          label={t("Last page")}
-          to={last}
-          control={control}
-          last={last}
-          go={go}
-        />
+        {step("chevronRight", t("Next page"), state.page + 1)}
+        {step("last", t("Last page"), last)}
       </span>
     </footer>
   );
@@ -78,23 +57,4 @@ function rowsText(page: number, pageSize: number, count: number | null): string 
     first: formatInt(first),
     last: formatInt(Math.min(count, first + pageSize - 1)),
   });
-}
-
-function PageButton(props: {
-  icon: IconName;
-  label: string;
-  to: number;
-  last: number;
-  control: TableControl;
-  go: (page: number) => void;
-}) {
-  const isOff = props.to < 1 || props.to > props.last || props.to === props.control.state.page;
-  return (
-    <IconButton
-      icon={props.icon}
-      label={props.label}
-      disabled={isOff}
-      onClick={() => props.go(props.to)}
-    />
-  );
 }

@@ -9,7 +9,7 @@ import { useScoped } from "../../state/scope";
 import { LimitMark } from "../../ui/Limits";
 import { Panel } from "../../ui/Panel";
 import { type Explanation, InfoTip } from "../../ui/Popover";
-import { Loaded, Unknown } from "../../ui/states";
+import { known, Loaded } from "../../ui/states";
 
 export function PerformanceSummary() {
   const summary = useScoped<Summary>("performance-summary/");
@@ -20,30 +20,27 @@ export function PerformanceSummary() {
   );
 }
 
+/** The fields that are figures. */
+type Key = {
+  [Name in keyof Summary & string]: Summary[Name] extends number | null ? Name : never;
+}[keyof Summary & string];
+
 function Facts({ data }: { data: Summary }) {
-  const time = (ns: number | null, key: keyof Summary & string) =>
-    ns === null ? (
-      <Unknown reason={data.unknown?.[key]} />
-    ) : (
-      <span title={exactNs(Math.round(ns))}>{durationText(ns)}</span>
-    );
-  const count = (value: number | null, key: keyof Summary & string) =>
-    value === null ? <Unknown reason={data.unknown?.[key]} /> : formatInt(value);
+  const value = (key: Key, draw: (value: number) => ComponentChildren) =>
+    known(data[key], draw, data.unknown?.[key]);
   // One iteration has no spread; its deviation of 0 would only look like a good sign.
   const spread = (data.profiled_iterations ?? 0) > 1 ? data.iter_std_dev_ns : null;
   return (
     <>
       <dl class="facts facts-wide">
-        <Fact title={t("Wall clock time")}>
-          {time(data.wall_clock_time_ns, "wall_clock_time_ns")}
-        </Fact>
+        <Fact title={t("Wall clock time")}>{value("wall_clock_time_ns", time)}</Fact>
         <Fact
           title={t("Average iteration time")}
           info={EXPLANATIONS.iterationTime}
           mark="step"
           isProfiled
         >
-          {time(data.iter_avg_ns, "iter_avg_ns")}
+          {value("iter_avg_ns", time)}
           {spread !== null && (
             <span class="muted" title={t("Standard deviation: {time}", { time: exactNs(spread) })}>
               {` ± ${durationText(spread)}`}
@@ -56,31 +53,21 @@ function Facts({ data }: { data: Summary }) {
           mark="gpu_busy"
           isProfiled
         >
-          <Share
-            pct={data.gpu_utilization_pct}
-            tone="gpu"
-            reason={data.unknown?.gpu_utilization_pct}
-          />
+          {value("gpu_utilization_pct", (pct) => share(pct, "gpu"))}
         </Fact>
         <Fact
           title={t("Tensor Core kernel efficiency")}
           info={EXPLANATIONS.tcEfficiency}
           mark="tensor_cores"
         >
-          <Share
-            pct={data.tc_utilization_pct}
-            tone="tc"
-            reason={data.unknown?.tc_utilization_pct}
-          />
+          {value("tc_utilization_pct", (pct) => share(pct, "tc"))}
         </Fact>
-        <Fact title={t("Total iterations")}>
-          {count(data.total_iterations, "total_iterations")}
-        </Fact>
+        <Fact title={t("Total iterations")}>{value("total_iterations", formatInt)}</Fact>
         <Fact title={t("Profiled iterations")} info={EXPLANATIONS.iterations}>
-          {count(data.profiled_iterations, "profiled_iterations")}
+          {value("profiled_iterations", formatInt)}
         </Fact>
-        <Fact title={t("Start iteration")}>{data.iter_start ?? <Unknown />}</Fact>
-        <Fact title={t("Stop iteration")}>{data.iter_stop ?? <Unknown />}</Fact>
+        <Fact title={t("Start iteration")}>{value("iter_start", String)}</Fact>
+        <Fact title={t("Stop iteration")}>{value("iter_stop", String)}</Fact>
       </dl>
       {[data.steady_note, data.recorded_note].filter(Boolean).map((note) => (
         <p key={note} class="panel-note">
@@ -88,6 +75,21 @@ function Facts({ data }: { data: Summary }) {
         </p>
       ))}
     </>
+  );
+}
+
+function time(ns: number) {
+  return <span title={exactNs(Math.round(ns))}>{durationText(ns)}</span>;
+}
+
+function share(pct: number, tone: string) {
+  return (
+    <span title={`${pct} %`}>
+      {formatPct(pct)} %
+      <span class="meter" aria-hidden="true">
+        <span class={`meter-${tone}`} style={{ width: `${Math.min(100, pct)}%` }} />
+      </span>
+    </span>
   );
 }
 
@@ -111,18 +113,5 @@ function Fact(props: {
         {props.children}
       </dd>
     </div>
-  );
-}
-
-function Share(props: { pct: number | null; tone: string; reason?: string | undefined }) {
-  const { pct } = props;
-  if (pct === null) return <Unknown reason={props.reason} />;
-  return (
-    <span title={`${pct} %`}>
-      {formatPct(pct)} %
-      <span class="meter" aria-hidden="true">
-        <span class={`meter-${props.tone}`} style={{ width: `${Math.min(100, pct)}%` }} />
-      </span>
-    </span>
   );
 }

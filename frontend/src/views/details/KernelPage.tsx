@@ -11,7 +11,6 @@ import { Flag } from "../../ui/Name";
 import { kernelPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Empty } from "../../ui/states";
-import { Histogram } from "./Histogram";
 import {
   AdviceAbout,
   type Fact,
@@ -27,7 +26,7 @@ import {
   timeIn,
   unitOf,
 } from "./parts";
-import { Trend } from "./Trend";
+import { Histogram, Trend } from "./Trend";
 
 const LAUNCHES = [t("launch"), t("launches")] as const;
 

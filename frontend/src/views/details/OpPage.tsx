@@ -29,7 +29,6 @@ import { opPage, PageAnchor, timelineAt } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { CopyButton, Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
-import { Histogram } from "./Histogram";
 import {
   AdviceAbout,
   type Fact,
@@ -46,7 +45,7 @@ import {
   unitOf,
 } from "./parts";
 import { RooflinePoint } from "./RooflinePoint";
-import { Trend } from "./Trend";
+import { Histogram, Trend } from "./Trend";
 
 /** Of more, the copies and sets are not said. */
 const MOST_KERNELS = 100;

@@ -26,8 +26,7 @@ import { ScaleSwitch } from "../../ui/ScaleSwitch";
 import { ErrorNote } from "../../ui/states";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
-import { levelParams, openPathOf, readOpen, toggled, writeOpen } from "./openGroups";
-import { keyAction } from "./treeKeys";
+import { keyAction, levelParams, openPathOf, readOpen, toggled, writeOpen } from "./openGroups";
 
 /** Rows that a group shows before the button for more. */
 const PAGE_SIZE = 50;

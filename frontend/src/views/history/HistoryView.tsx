@@ -7,11 +7,12 @@ import { t } from "../../i18n";
 import { durationText } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
+import { ColumnsTable } from "../../ui/ColumnsTable";
 import { Name } from "../../ui/Name";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, ErrorNote, Skeleton } from "../../ui/states";
-import { TrialsPanel } from "./Trials";
+import { NUMBER, TrialsPanel } from "./Trials";
 
 const WIDTH = 420;
 const HEIGHT = 44;
@@ -72,30 +73,21 @@ function Trends({ history }: { history: History }) {
     <>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keyboard */}
       <section class="compare-rows" aria-label={t("Trend")} tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t("Time per step (mean, as profiled)")}</th>
-              <th scope="col" class="is-number">
-                {t("First")}
-              </th>
-              <th scope="col" class="is-number">
-                {t("Last")}
-              </th>
-              <th scope="col">{t("Trend")}</th>
-              <th scope="col">{t("Changes")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map((trend) => (
-              <TrendRow
-                key={`${trend.kind} ${trend.name} ${trend.direction}`}
-                trend={trend}
-                labels={labels}
-              />
-            ))}
-          </tbody>
-        </table>
+        <ColumnsTable<HistoryTrend>
+          rows={shown}
+          rowKey={(trend) => `${trend.kind} ${trend.name} ${trend.direction}`}
+          columns={[
+            [
+              t("Time per step (mean, as profiled)"),
+              (trend) => (trend.kind === "op" ? <Name name={nameIn(trend)} /> : nameIn(trend)),
+              { isHead: true },
+            ],
+            [t("First"), ({ values_ns }) => durationText(values_ns[0] ?? 0), NUMBER],
+            [t("Last"), ({ values_ns }) => durationText(values_ns.at(-1) ?? 0), NUMBER],
+            [t("Trend"), (trend) => <Line trend={trend} labels={labels} />],
+            [t("Changes"), (trend) => <Changes trend={trend} labels={labels} />],
+          ]}
+        />
       </section>
       {ops.length > MOST_OPS && <p>{t("{count} other ops", { count: ops.length - MOST_OPS })}</p>}
       {history.skipped.map((one) => (
@@ -107,33 +99,33 @@ function Trends({ history }: { history: History }) {
   );
 }
 
-function TrendRow({ trend, labels }: { trend: HistoryTrend; labels: readonly string[] }) {
-  const name = trend.direction === "" ? trend.name : `${trend.name} (${trend.direction})`;
+function nameIn({ name, direction }: HistoryTrend): string {
+  return direction === "" ? name : `${name} (${direction})`;
+}
+
+interface TrendProps {
+  readonly trend: HistoryTrend;
+  readonly labels: readonly string[];
+}
+
+function Changes({ trend, labels }: TrendProps) {
   return (
-    <tr>
-      <th scope="row">{trend.kind === "op" ? <Name name={name} /> : name}</th>
-      <td class="is-number">{durationText(trend.values_ns[0] ?? 0)}</td>
-      <td class="is-number">{durationText(trend.values_ns.at(-1) ?? 0)}</td>
-      <td>
-        <Line trend={trend} labels={labels} />
-      </td>
-      <td>
-        {trend.change_points.map((point) => (
-          <p key={point.index} class={point.after_ns > point.before_ns ? "is-slower" : "is-faster"}>
-            {t("{capture}: {before} → {after}", {
-              capture: labels[point.index] ?? point.index,
-              before: durationText(point.before_ns),
-              after: durationText(point.after_ns),
-            })}
-          </p>
-        ))}
-      </td>
-    </tr>
+    <>
+      {trend.change_points.map((point) => (
+        <p key={point.index} class={point.after_ns > point.before_ns ? "is-slower" : "is-faster"}>
+          {t("{capture}: {before} → {after}", {
+            capture: labels[point.index] ?? point.index,
+            before: durationText(point.before_ns),
+            after: durationText(point.after_ns),
+          })}
+        </p>
+      ))}
+    </>
   );
 }
 
 /** Points from zero up, joined, with a line at each change. */
-function Line({ trend, labels }: { trend: HistoryTrend; labels: readonly string[] }) {
+function Line({ trend, labels }: TrendProps) {
   const values = trend.values_ns;
   const most = Math.max(...values, 1);
   const step = (WIDTH - 2 * MARGIN) / Math.max(values.length - 1, 1);

@@ -68,7 +68,7 @@ export function TrialsPanel() {
   );
 }
 
-const NUMBER = { class: "is-number" } as const;
+export const NUMBER = { class: "is-number" } as const;
 
 const COLUMNS: readonly TableColumn<RememberedTrial>[] = [
   [

@@ -39,20 +39,16 @@ export function ReaggregateForm({ draft, last }: { draft: Draft; last: LastIndex
   };
   return (
     <section class="reaggregate" aria-label={t("Re-aggregate")}>
-      <IterationInput
-        label={t("Select iteration start")}
-        value={draft.start}
-        last={last}
-        isOff={isOff}
-        onChange={(value) => changeDraft({ start: String(value) })}
-      />
-      <IterationInput
-        label={t("Select iteration stop")}
-        value={draft.stop}
-        last={last}
-        isOff={isOff}
-        onChange={(value) => changeDraft({ stop: String(value) })}
-      />
+      {(["start", "stop"] as const).map((end) => (
+        <IterationInput
+          key={end}
+          label={end === "start" ? t("Select iteration start") : t("Select iteration stop")}
+          value={draft[end]}
+          last={last}
+          isOff={isOff}
+          onChange={(value) => changeDraft({ [end]: String(value) })}
+        />
+      ))}
       <span class="field field-wide">
         <label class="field-label" for="key-node">
           {t("Select key node")}

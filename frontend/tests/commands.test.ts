@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { kernelCommand, programOf, timingCommand } from "../src/lib/commands";
+import { programOf, timingCommand, withProgram } from "../src/lib/commands";
 
 describe("commands to copy", () => {
   it("run the program that was profiled, without what profiled it", () => {
@@ -13,18 +13,10 @@ describe("commands to copy", () => {
     expect(timingCommand(null)).toBe("dlprof python train.py");
   });
 
-  it("profile the launches of one steady step, where their number is known", () => {
-    const kernel = { name: "gemm_kernel", perStep: 12.1, step: 4 };
-    expect(kernelCommand(kernel, null)).toBe(
-      "ncu --kernel-name gemm_kernel --launch-skip 48 --launch-count 12 --set full python train.py",
+  it("put the program into a command of the server, as it is", () => {
+    const template = "ncu --set=full --kernel-name=gemm PROGRAM ARGUMENTS...";
+    expect(withProgram(template, "dlprof python a.py '$&'")).toBe(
+      "ncu --set=full --kernel-name=gemm python a.py '$&'",
     );
-    expect(kernelCommand({ ...kernel, perStep: null }, null)).toBe(
-      "ncu --kernel-name gemm_kernel --set full python train.py",
-    );
-  });
-
-  it("quote names that a shell would read as something else", () => {
-    const kernel = { name: "a<b> it's; rm", perStep: null, step: null };
-    expect(kernelCommand(kernel, null)).toContain("--kernel-name 'a<b> it'\\''s; rm' ");
   });
 });

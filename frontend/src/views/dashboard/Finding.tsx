@@ -2,12 +2,13 @@
 
 import { useId, useState } from "preact/hooks";
 import { isReport } from "../../api/source";
-import type { AdviceRow, PerformanceSummary } from "../../api/types";
+import type { AdviceRow, NcuCommands, PerformanceSummary } from "../../api/types";
+import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
-import { kernelCommand, timingCommand } from "../../lib/commands";
+import { timingCommand, withProgram } from "../../lib/commands";
 import { useScale } from "../../lib/perStep";
 import { formatInt } from "../../lib/units";
-import { useScope, useScoped } from "../../state/scope";
+import { scopedUrl, useScope, useScoped } from "../../state/scope";
 import { selectedInTimeline } from "../../table/timelineLink";
 import { Button } from "../../ui/Button";
 import { ColumnsTable, RIGHT } from "../../ui/ColumnsTable";
@@ -138,14 +139,17 @@ function How({ row, evidence, trust }: HowProps) {
 
 /** What measures more: the step without the profiler, or the kernel with Nsight Compute. */
 function Commands({ row, evidence }: Omit<HowProps, "trust">) {
-  const { profile, aggregation } = useScope();
+  const scope = useScope();
   const summary = useScoped<PerformanceSummary>("performance-summary/").data;
-  const command = profile.system_config.original_command;
+  const command = scope.profile.system_config.original_command;
   const isUntimed = summary?.bare_step_ns == null && summary?.given_step_ns == null;
   const isUnproven = isUntimed && row.gain_ns === null && row.needs !== null;
   const kernel = evidence.find((item) => item.kind === "kernel");
-  const steps = kernel?.steps ?? aggregation.steps ?? null;
-  if (!isUnproven && kernel === undefined) return null;
+  // A report in one file has no single launches.
+  const path = kernel && !isReport() && `kernels/${encodeURIComponent(kernel.name)}/ncu/`;
+  const ncu = useResource<NcuCommands>(path ? scopedUrl(scope, path) : null).data;
+  const [launch] = ncu?.commands ?? [];
+  if (!isUnproven && launch === undefined) return null;
   return (
     <dl class="commands">
       {isUnproven && (
@@ -156,20 +160,12 @@ function Commands({ row, evidence }: Omit<HowProps, "trust">) {
           </dd>
         </div>
       )}
-      {kernel !== undefined && (
+      {launch !== undefined && (
         <div>
           <dt>{t("Profile the kernel with Nsight Compute")}</dt>
           <dd>
-            <CopyCommand
-              command={kernelCommand(
-                {
-                  name: kernel.name,
-                  perStep: kernel.count === null || !steps ? null : kernel.count / steps,
-                  step: aggregation.iter_start,
-                },
-                command,
-              )}
-            />
+            <CopyCommand command={withProgram(launch.command, command)} />
+            <p class="panel-note">{ncu?.note}</p>
           </dd>
         </div>
       )}

@@ -6,10 +6,11 @@ import { isReport } from "../api/source";
 import { t } from "../i18n";
 import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
-import { hrefWith, isPlainClick, navigate, patchToView } from "../state/location";
+import { patchToView } from "../state/location";
 import { useScope } from "../state/scope";
 import { IconButton } from "../ui/Button";
 import { Icon } from "../ui/icons";
+import { PageAnchor } from "../ui/PageLink";
 import { type Destination, isWithin, navigationOf } from "../views/registry";
 
 export function NavPane(props: {
@@ -91,22 +92,16 @@ function PlaceLink(props: {
   onNavigate?: () => void;
   children: ComponentChildren;
 }) {
-  const open = (event: MouseEvent) => {
-    if (!isPlainClick(event)) return;
-    event.preventDefault();
-    navigate(patchToView(props.id));
-    props.onNavigate?.();
-  };
   return (
-    <a
+    <PageAnchor
       class={props.class}
-      href={hrefWith(patchToView(props.id))}
+      to={() => patchToView(props.id)}
       aria-current={props.isCurrent ? "page" : undefined}
       title={props.title}
-      onClick={open}
+      onFollow={props.onNavigate}
     >
       {props.children}
-    </a>
+    </PageAnchor>
   );
 }
 

@@ -2,12 +2,13 @@
 
 import { isReport } from "../api/source";
 import { chooseLanguage, LANGUAGES, language, t } from "../i18n";
-import { currentQuery, hrefWith, isPlainClick, navigate, openDocs } from "../state/location";
+import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { toggleTheme, useTheme } from "../state/theme";
 import { Button, IconButton } from "../ui/Button";
 import { Icon } from "../ui/icons";
+import { PageAnchor } from "../ui/PageLink";
 import { useCopy } from "../ui/states";
 import { ReportPart } from "./ReportPart";
 import { ScopeBox, type ScopeBoxProps } from "./ScopeBox";
@@ -55,21 +56,11 @@ export function TopBar(props: TopBarProps & ScopeBoxProps) {
 
 /** The documentation of the view that is open; it comes with the viewer, from this server. */
 function DocsLink({ view }: { view: string }) {
-  const open = (event: MouseEvent) => {
-    if (!isPlainClick(event)) return;
-    event.preventDefault();
-    openDocs();
-  };
+  const label = t("Documentation");
   return (
-    <a
-      class="icon-button only-broad"
-      href={hrefWith({ docs: view })}
-      aria-label={t("Documentation")}
-      title={t("Documentation")}
-      onClick={open}
-    >
+    <PageAnchor to={{ docs: view }} class="icon-button only-broad" label={label} title={label}>
       <Icon name="book" />
-    </a>
+    </PageAnchor>
   );
 }
 
@@ -140,13 +131,8 @@ function LanguagePicker() {
 }
 
 export function Brand() {
-  const open = (event: MouseEvent) => {
-    if (!isPlainClick(event)) return;
-    event.preventDefault();
-    navigate(patchForView(currentQuery(), "dashboard"));
-  };
   return (
-    <a class="brand" href={hrefWith(patchForView(currentQuery(), "dashboard"))} onClick={open}>
+    <PageAnchor class="brand" to={{ view: "dashboard" }}>
       <svg width="20" height="20" viewBox="0 0 32 32" aria-hidden="true">
         <rect class="brand-back" width="32" height="32" rx="7" />
         <rect x="7" y="15" width="4.5" height="10" rx="1.2" fill="#8bd08f" />
@@ -154,7 +140,7 @@ export function Brand() {
         <rect x="20.5" y="11" width="4.5" height="14" rx="1.2" fill="#3b7dd8" />
       </svg>
       <span>DLProf Viewer</span>
-    </a>
+    </PageAnchor>
   );
 }
 

@@ -1,6 +1,6 @@
 /** Links to the page of one op or one kernel. */
 
-import type { ComponentChildren } from "preact";
+import type { AnchorHTMLAttributes, ComponentChildren } from "preact";
 import { t } from "../i18n";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
 import { patchForView, type QueryPatch } from "../state/query";
@@ -26,25 +26,30 @@ export function timelineAt(startNs: number, timeNs: number): QueryPatch {
   };
 }
 
-interface PageAnchorProps {
-  readonly to: QueryPatch;
-  readonly class: string;
-  readonly children: ComponentChildren;
+interface PageAnchorProps
+  extends Omit<AnchorHTMLAttributes, "href" | "label" | "onClick" | "role"> {
+  /** What changes in the address; a function is asked again when the link is followed. */
+  readonly to: QueryPatch | (() => QueryPatch);
   readonly label?: string;
-  readonly tabIndex?: number;
+  readonly onFollow?: (() => void) | undefined;
 }
 
-export function PageAnchor({ to, label, children, ...rest }: PageAnchorProps) {
-  const open = (event: MouseEvent) => {
+/** A link within the page, which opens without loading it anew. */
+export function PageAnchor({ to, label, onFollow, children, ...rest }: PageAnchorProps) {
+  // The address may have other parameters by now than when the link was drawn.
+  const ofView = (patch: QueryPatch) =>
+    patch.view ? { ...patchForView(currentQuery(), patch.view), ...patch } : patch;
+  const target = () => (typeof to === "function" ? to() : ofView(to));
+  const follow = (event: MouseEvent) => {
     // The row around it is not selected.
     event.stopPropagation();
     if (!isPlainClick(event)) return;
     event.preventDefault();
-    // The address may have other parameters by now than when the link was drawn.
-    navigate({ ...(to.view ? patchForView(currentQuery(), to.view) : {}), ...to });
+    navigate(target());
+    onFollow?.();
   };
   return (
-    <a {...rest} href={hrefWith(to)} aria-label={label} onClick={open}>
+    <a {...rest} href={hrefWith(target())} aria-label={label} onClick={follow}>
       {children}
     </a>
   );

@@ -3,8 +3,7 @@
 import type { CollectivesRow, GpusRow, RanksRow } from "../../api/types";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
-import { currentQuery, hrefWith, isPlainClick, navigate } from "../../state/location";
-import { patchForView } from "../../state/query";
+import { PageAnchor } from "../../ui/PageLink";
 import { shareOf, shownColumns } from "../columns";
 import { COLLECTIVES, GPUS, RANKS } from "../declared";
 import type { TableSpec } from "../spec";
@@ -22,25 +21,14 @@ export const GPUS_TABLE: TableSpec<GpusRow> = {
 
 /** The names of a rank's ops begin with its number. */
 function OpsOfRank({ rank }: { rank: number }) {
-  const name = `/rank_${rank}/`;
-  const patch = () => ({
-    ...patchForView(currentQuery(), "ops"),
-    "ops.q": name,
-  });
-  const open = (event: MouseEvent) => {
-    if (!isPlainClick(event)) return;
-    event.preventDefault();
-    navigate(patch());
-  };
   return (
-    <a
+    <PageAnchor
       class="row-link"
-      href={hrefWith(patch())}
-      aria-label={t("Ops of rank {rank}", { rank })}
-      onClick={open}
+      to={{ view: "ops", "ops.q": `/rank_${rank}/` }}
+      label={t("Ops of rank {rank}", { rank })}
     >
       {rank}
-    </a>
+    </PageAnchor>
   );
 }
 

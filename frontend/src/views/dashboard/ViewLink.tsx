@@ -1,30 +1,21 @@
 /** A link to another view, with the filters that show what a figure is made of. */
 
 import type { ComponentChildren } from "preact";
-import { currentQuery, hrefWith, isPlainClick, navigate } from "../../state/location";
+import { currentQuery } from "../../state/location";
 import { patchForView, type QueryPatch } from "../../state/query";
+import { PageAnchor } from "../../ui/PageLink";
 
 export function ViewLink(props: {
   view: string;
   patch?: QueryPatch;
   class?: string;
-  title?: string;
   children: ComponentChildren;
 }) {
-  const target = () => ({ ...patchForView(currentQuery(), props.view), ...props.patch });
-  const open = (event: MouseEvent) => {
-    if (!isPlainClick(event)) return;
-    event.preventDefault();
-    navigate(target());
-  };
+  const { view, patch, children } = props;
+  const to = () => ({ ...patchForView(currentQuery(), view), ...patch });
   return (
-    <a
-      class={props.class ?? "panel-link"}
-      href={hrefWith(target())}
-      title={props.title}
-      onClick={open}
-    >
-      {props.children}
-    </a>
+    <PageAnchor to={to} class={props.class ?? "panel-link"}>
+      {children}
+    </PageAnchor>
   );
 }

@@ -98,11 +98,6 @@ export function useQuery(): Query {
   return query;
 }
 
-/** True for a plain left click, which the page may handle itself instead of the browser. */
-export function isPlainClick(event: MouseEvent): boolean {
-  return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-}
-
 export function openDocs(): void {
   navigate({ docs: currentQuery().get("view") ?? "dashboard" });
 }

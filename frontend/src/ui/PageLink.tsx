@@ -2,7 +2,7 @@
 
 import type { AnchorHTMLAttributes, ComponentChildren } from "preact";
 import { t } from "../i18n";
-import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
+import { currentQuery, hrefWith, navigate } from "../state/location";
 import { patchForView, type QueryPatch } from "../state/query";
 import { Icon } from "./icons";
 import { Name } from "./Name";
@@ -24,6 +24,11 @@ export function timelineAt(startNs: number, timeNs: number): QueryPatch {
     span: `${low}-${Math.round(startNs + 2 * timeNs)}`,
     range: `${Math.round(startNs)}-${Math.round(startNs + timeNs)}`,
   };
+}
+
+/** True for a plain left click, which the page may handle itself instead of the browser. */
+function isPlainClick(event: MouseEvent): boolean {
+  return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
 }
 
 interface PageAnchorProps

@@ -57,6 +57,26 @@ export function known<Value>(
   return value === null ? <Unknown reason={reason} /> : draw(value);
 }
 
+export type Fact = readonly [
+  name: string,
+  value: ComponentChildren | null,
+  reason?: string | undefined,
+];
+
+/** Figures; those without a value say why. */
+export function Facts(props: { class?: string; facts: readonly Fact[] }) {
+  return (
+    <dl class={props.class ?? "one-facts"}>
+      {props.facts.map(([name, value, reason]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value ?? <Unknown reason={reason} />}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 /** Everything a bug report needs, as text. */
 export function errorDetails(error: ApiError): string {
   return JSON.stringify(

@@ -11,7 +11,7 @@ import { AggregateButton } from "../../ui/AggregateButton";
 import { Icon } from "../../ui/icons";
 import { MenuButton } from "../../ui/Popover";
 import { Segmented } from "../../ui/Segmented";
-import { CopyCommand } from "../../ui/states";
+import { CopyCommand, Facts } from "../../ui/states";
 
 /** Whether nothing is known of the step without the profiler. */
 export function isProfiledOnly(data: PerformanceSummary): boolean {
@@ -98,14 +98,10 @@ function Times({ data }: { data: PerformanceSummary }) {
     ...(data.corrected_step_ns === null ? [] : [correctedLine(data)]),
   ];
   return (
-    <dl class="facts facts-narrow">
-      {lines.map(([title, parts]) => (
-        <div key={title}>
-          <dt>{title}</dt>
-          <dd>{parts.filter(Boolean).join(" · ")}</dd>
-        </div>
-      ))}
-    </dl>
+    <Facts
+      class="facts facts-narrow"
+      facts={lines.map(([title, parts]) => [title, parts.filter(Boolean).join(" · ")])}
+    />
   );
 }
 

@@ -5,7 +5,7 @@ import { t } from "../../i18n";
 import { formatInt } from "../../lib/units";
 import { useScope } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
-import { Unknown } from "../../ui/states";
+import { Facts } from "../../ui/states";
 
 type Field = readonly [label: string, key: keyof SystemConfig & string];
 
@@ -43,19 +43,14 @@ export function SystemConfigPanel() {
   const config = profile.system_config;
   return (
     <Panel title={t("System config")} span={12}>
-      <dl class="facts">
-        {FIELDS.map(([label, key]) => {
-          const text = valueText(config, key);
-          return (
-            <div key={key}>
-              <dt>{label}</dt>
-              <dd>
-                {text === "" ? <Unknown reason={profile.unknown[`system_config.${key}`]} /> : text}
-              </dd>
-            </div>
-          );
-        })}
-      </dl>
+      <Facts
+        class="facts"
+        facts={FIELDS.map(([label, key]) => [
+          label,
+          valueText(config, key) || null,
+          profile.unknown[`system_config.${key}`],
+        ])}
+      />
       <Origin profile={profile} />
     </Panel>
   );

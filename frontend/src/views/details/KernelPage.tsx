@@ -10,11 +10,9 @@ import { RIGHT, SmallTable } from "../../ui/ColumnsTable";
 import { Flag } from "../../ui/Name";
 import { kernelPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
-import { Empty } from "../../ui/states";
+import { Empty, type Fact, Facts } from "../../ui/states";
 import {
   AdviceAbout,
-  type Fact,
-  Facts,
   NotKnown,
   OnePage,
   type OneProps,

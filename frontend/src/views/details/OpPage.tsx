@@ -28,11 +28,9 @@ import { Direction, Flag } from "../../ui/Name";
 import { opPage, PageAnchor, timelineAt } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
-import { CopyButton, Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
+import { CopyButton, Empty, type Fact, Facts, Loaded, Skeleton, Unknown } from "../../ui/states";
 import {
   AdviceAbout,
-  type Fact,
-  Facts,
   NotKnown,
   OnePage,
   type OneProps,

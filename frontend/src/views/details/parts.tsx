@@ -90,26 +90,6 @@ export function PageHead(props: {
   );
 }
 
-export type Fact = readonly [
-  name: string,
-  value: ComponentChildren | null,
-  reason?: string | undefined,
-];
-
-/** Figures; those without a value say why. */
-export function Facts({ facts }: { facts: readonly Fact[] }) {
-  return (
-    <dl class="one-facts">
-      {facts.map(([name, value, reason]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value ?? <Unknown reason={reason} />}</dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
 /** A time with its exact value; null: unknown. */
 export function time(ns: number | null | undefined) {
   if (ns === null || ns === undefined) return null;

@@ -6,8 +6,7 @@ import { bytesText, formatInt } from "../../lib/units";
 import { Button } from "../../ui/Button";
 import { RIGHT, SmallTable } from "../../ui/ColumnsTable";
 import { Panel } from "../../ui/Panel";
-import { Empty } from "../../ui/states";
-import { type Fact, Facts } from "../details/parts";
+import { Empty, type Fact, Facts } from "../../ui/states";
 
 const MOST_STEPS = 200;
 

@@ -18,8 +18,7 @@ import {
 } from "../../table/specs/efficiency";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
-import { ErrorNote, Skeleton } from "../../ui/states";
-import { Facts } from "../details/parts";
+import { ErrorNote, Facts, Skeleton } from "../../ui/states";
 
 const CHART_HEIGHT = 420;
 

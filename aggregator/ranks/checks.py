@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
 
 from aggregator.dldb.rows.ranks import NOTHING
 from aggregator.errors import NotOneJobError
+from aggregator.metrics.collectives import CollectiveKernels, streams_of
 from aggregator.profile.profile import ProfileWarning
-from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, runs_beside_others
+from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, align, runs_beside_others
 from aggregator.ranks.file_names import ranks_in_name
 from aggregator.ranks.rank_database import RankDatabase
 from aggregator.system.untrusted_json import read_count
@@ -24,6 +27,47 @@ if TYPE_CHECKING:
 
 RankFile: TypeAlias = "RankDatabase | RankSummary"
 """A capture of one or several ranks."""
+File = TypeVar("File", RankDatabase, "RankSummary")
+
+
+def align_files(
+    files: list[File],
+    read: Callable[[File], CollectiveKernels],
+    wanted: tuple[int, ...] = (),
+) -> list[Capture]:
+    """Sort the files of a job by rank, give them numbers and clocks, and return their captures.
+
+    Raises:
+        NotOneJobError: They are not of one job.
+    """
+    require_one_job(files)
+    for file, numbers in zip(files, rank_numbers(files, wanted), strict=True):
+        file.new_ranks = numbers
+    files.sort(key=lambda file: file.new_ranks)
+    captures = [
+        Capture(
+            *(file.start_utc_ns, int(file.meta["last_ns"] or 0), file.meta.get("host_name", "")),
+            *(file.gpus, tuple(streams_of(own)), own.kinds),
+        )
+        for file, own in zip(files, same_kinds([read(file) for file in files]), strict=True)
+    ]
+    for file, clock in zip(files, align(captures), strict=True):
+        file.clock = clock
+    require_one_time(files, captures)
+    return captures
+
+
+def same_kinds(found: Sequence[CollectiveKernels]) -> list[CollectiveKernels]:
+    """Return collectives whose kinds have the same codes in all captures."""
+    kinds = tuple(sorted({kind for collectives in found for kind in collectives.kinds}))
+    return [
+        replace(
+            own,
+            kind=np.array([kinds.index(kind) for kind in own.kinds], dtype=np.int64)[own.kind],
+            kinds=kinds,
+        )
+        for own in found
+    ]
 
 
 def require_one_job(databases: Sequence[RankFile]) -> None:

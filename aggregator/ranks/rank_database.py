@@ -105,6 +105,11 @@ class RankDatabase:
         return f"{path.parent.name}/{path.name}" if is_usual and path.parent.name else path.name
 
     @property
+    def gpus(self) -> frozenset[str]:
+        """UUIDs of its GPUs."""
+        return frozenset(str(row["uuid"]) for row in self.rows("devices") if row["uuid"])
+
+    @property
     def last_ns(self) -> int:
         """Its last event on its own clock. Unit: ns."""
         return int(self.meta["last_ns"])

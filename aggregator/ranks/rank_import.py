@@ -48,18 +48,15 @@ from aggregator.errors import (
     ProfileNotFoundError,
     UsageError,
 )
-from aggregator.metrics.collectives import streams_of
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup, roll_up
 from aggregator.metrics.window import report_iterations
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.profile.profile import ProfileWarning, require_domains
-from aggregator.ranks.align import Capture, align
+from aggregator.ranks.align import Capture
 from aggregator.ranks.checks import (
+    align_files,
     key_node_counts,
-    rank_numbers,
-    require_one_job,
-    require_one_time,
     warnings_of,
     without_collectives,
 )
@@ -208,15 +205,12 @@ def _write_events(
     databases: list[RankDatabase], target: Path, options: ImportOptions, progress: Progress
 ) -> list[ProfileWarning]:
     """Write the events of all databases, which it sorts by rank, into one with empty tables."""
-    require_one_job(databases)
-    for database, numbers in zip(databases, rank_numbers(databases, options.ranks), strict=True):
-        database.new_ranks = numbers
-    databases.sort(key=lambda database: database.new_ranks)
     progress.message(f"Aligning the clocks of {len(databases)} rank files")
-    captures = _captures(databases)
-    for database, clock in zip(databases, align(captures), strict=True):
-        database.clock = clock
-    require_one_time(databases, captures)
+    captures = align_files(
+        databases,
+        lambda database: read_collectives(stored_events(database.connection)),
+        options.ranks,
+    )
     warnings = [
         *warnings_of(databases),
         *without_collectives(_collective_counts(databases, captures)),
@@ -227,23 +221,6 @@ def _write_events(
         _write_small_tables(databases, warnings, options, writer)
         merge_events(databases, writer, progress.advance)
     return warnings
-
-
-def _captures(databases: list[RankDatabase]) -> list[Capture]:
-    """Data for the alignment; kinds of collectives have the same codes in all captures."""
-    found = [read_collectives(stored_events(database.connection)) for database in databases]
-    kinds = tuple(sorted({kind for collectives in found for kind in collectives.kinds}))
-    captures = []
-    for database, collectives in zip(databases, found, strict=True):
-        codes = [kinds.index(collectives.kinds[code]) for code in collectives.kind.tolist()]
-        same_codes = replace(collectives, kind=collectives.kind * 0 + codes, kinds=kinds)
-        gpus = {str(row["uuid"]) for row in database.rows("devices") if row["uuid"]}
-        host = database.meta.get("host_name", "")
-        streams = tuple(streams_of(same_codes))
-        captures.append(
-            Capture(database.start_utc_ns, database.last_ns, host, frozenset(gpus), streams, kinds)
-        )
-    return captures
 
 
 def _collective_counts(databases: list[RankDatabase], captures: list[Capture]) -> dict[int, int]:

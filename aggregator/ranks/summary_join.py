@@ -7,7 +7,7 @@ rules. The result is that of a database of all ranks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,10 @@ from aggregator.metrics.collectives import (
     SYNCHRONIZING,
     CollectiveKernels,
     match,
-    streams_of,
 )
 from aggregator.metrics.ownership import CLASSES
 from aggregator.profile.arrays import Int64
-from aggregator.ranks.align import Capture, align
-from aggregator.ranks.checks import rank_numbers, require_one_job, require_one_time
+from aggregator.ranks.checks import align_files, same_kinds
 from aggregator.ranks.summary_reader import RankSummary, read_rank_summary
 from aggregator.ranks.summary_schema import SummaryRank
 from aggregator.replay.rank_calls import Calls, most_regular
@@ -81,30 +79,9 @@ def join_summaries(paths: Sequence[Path]) -> JoinedRanks:
         CorruptProfileError: A summary is damaged.
     """
     files = [read_rank_summary(path) for path in paths]
-    require_one_job(files)
-    for file, numbers in zip(files, rank_numbers(files), strict=True):
-        file.new_ranks = numbers
-    files.sort(key=lambda file: file.new_ranks)
-    captures = _captures(files)
-    for file, clock in zip(files, align(captures), strict=True):
-        file.clock = clock
-    require_one_time(files, captures)
+    align_files(files, lambda file: file.collectives)
     ranks = _Joined(files)
     return JoinedRanks(ranks.report(), _times(files))
-
-
-def _captures(files: Sequence[RankSummary]) -> list[Capture]:
-    """Data for the alignment; kinds of collectives have the same codes in all captures."""
-    kinds = tuple(sorted({kind for file in files for kind in file.collectives.kinds}))
-    found = []
-    for file in files:
-        code = np.array([kinds.index(kind) for kind in file.collectives.kinds], dtype=np.int64)
-        own = replace(file.collectives, kind=code[file.collectives.kind], kinds=kinds)
-        file.collectives = own
-        last_ns, host = int(file.meta["last_ns"] or 0), file.meta["host_name"]
-        streams = tuple(streams_of(own))
-        found.append(Capture(file.start_utc_ns, last_ns, host, file.gpus, streams, kinds))
-    return found
 
 
 class _Joined:
@@ -160,20 +137,20 @@ class _Joined:
 
     def _collectives(self) -> CollectiveKernels:
         names = ("device", "stream", "kind", "call")
+        found = same_kinds([file.collectives for file in self._files])
         columns: dict[str, Any] = {
-            name: np.concatenate([getattr(file.collectives, name) for file in self._files])
-            for name in names
+            name: np.concatenate([getattr(own, name) for own in found]) for name in names
         }
         for name in ("start_ns", "end_ns"):
-            shifted = [
-                getattr(file.collectives, name) + file.clock.offset_ns for file in self._files
-            ]
+            pairs = zip(found, self._files, strict=True)
+            shifted = [getattr(own, name) + file.clock.offset_ns for own, file in pairs]
             columns[name] = np.concatenate(shifted)
         first = np.cumsum([0, *(len(file.ranks) for file in self._files)])
         ranks = [file.collectives.rank + low for file, low in zip(self._files, first, strict=False)]
         rank = np.concatenate(ranks)
-        kinds = self._files[0].collectives.kinds
-        return CollectiveKernels(kernel=np.arange(len(rank)), rank=rank, kinds=kinds, **columns)
+        return CollectiveKernels(
+            kernel=np.arange(len(rank)), rank=rank, kinds=found[0].kinds, **columns
+        )
 
     def _steady(self, place: int) -> Int64:
         file, rank, _ = self._ranks[place]

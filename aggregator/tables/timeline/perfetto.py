@@ -231,7 +231,7 @@ def _backward(op_calls: OpCalls, forward: dict[int, int | None]) -> tuple[Int64,
         if len(of_op[op]) != len(of_op[source]):
             continue
         taken.add(source)
-        number = _BACKWARD_FLOWS + op_calls.row_id[of_op[source]]
+        number = _BACKWARD_FLOWS + op_calls.row_id[of_op[source]].astype(np.int64)
         flows[of_op[source]] = number
         ends[of_op[op]] = number
     return flows, ends

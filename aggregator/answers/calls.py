@@ -150,11 +150,7 @@ def _op_calls(data: AggregationData) -> OpCalls:
         require_op(data)
     start, gpu, cpu = (_integers(row[place] for row in calls) for place in range(3))
     place = iterations.places(start)
-    shapes: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for _, gpu_ns, _, inputs, outputs in calls:
-        sums = shapes[(as_text(inputs) or "", as_text(outputs) or "")]
-        sums[0] += 1
-        sums[1] += gpu_ns
+    shapes = _sums((inputs, outputs, gpu_ns) for _, gpu_ns, _, inputs, outputs in calls)
     recorded = {names: sums for names, sums in shapes.items() if any(names)}
     longest = int(np.argmax(np.maximum(gpu, cpu))) if len(start) else None
     return OpCalls(
@@ -259,11 +255,7 @@ def _with_launches(
     found = data.database.rows(_launches_sql(data, column), {**data.params, "kernel": name})
     place = iterations.places_of(_integers(row[0] for row in found))
     gpu = _integers(row[1] for row in found)
-    sizes: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for _, gpu_ns, grid, block in found:
-        sums = sizes[(as_text(grid) or "", as_text(block) or "")]
-        sums[0] += 1
-        sums[1] += gpu_ns
+    sizes = _sums((grid, block, gpu_ns) for _, gpu_ns, grid, block in found)
     return replace(
         reply,
         iterations=[
@@ -358,6 +350,16 @@ def bins(durations_ns: Int64) -> list[DurationBin]:
     counts = np.histogram(positive, edges)[0]
     columns = (edges[:-1].tolist(), edges[1:].tolist(), counts.tolist())
     return result + [DurationBin(*row) for row in zip(*columns, strict=True)]
+
+
+def _sums(rows: Iterable[tuple[Any, Any, int]]) -> dict[tuple[str, str], list[int]]:
+    """Return the number and time of the rows of each pair of texts."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for first, second, gpu_ns in rows:
+        sums = found[as_text(first) or "", as_text(second) or ""]
+        sums[0] += 1
+        sums[1] += gpu_ns
+    return found
 
 
 def _largest(found: Mapping[tuple[str, str], Sequence[int]]) -> list[tuple[str, str, int, int]]:

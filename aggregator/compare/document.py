@@ -126,14 +126,6 @@ class CompareModules(Struct, kw_only=True):
     modules: list[CompareModule]
 
 
-class CompareSetting(Struct, kw_only=True):
-    """Something else that differs."""
-
-    key: str
-    base: str
-    new: str
-
-
 class _Compared(Struct, kw_only=True):
     """Why the step changed."""
 
@@ -154,7 +146,7 @@ class _Compared(Struct, kw_only=True):
     notes: list[str]
     classes: list[CompareClass]
     causes: list[CompareCause]
-    setup: list[CompareSetting]
+    setup: list[result.CompareSetting]
 
 
 class ComparisonSummary(_Compared, kw_only=True):
@@ -200,7 +192,7 @@ def describe_fully(comparison: result.Comparison) -> Comparison:
         classes=_classes(comparison.classes, rows, times),
         causes=_causes(comparison.causes),
         rows=list(map(_row, rows, times)),
-        setup=[CompareSetting(key=row.key, base=row.base, new=row.new) for row in comparison.setup],
+        setup=list(comparison.setup),
     )
 
 

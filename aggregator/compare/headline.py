@@ -11,7 +11,7 @@ from typing import Any, Final
 from aggregator.advice.verdict import duration_text
 from aggregator.compare.facts import MINOR
 from aggregator.compare.picture import module_tree
-from aggregator.compare.result import Change, Comparison, Judgement, Setting, Verdict
+from aggregator.compare.result import Change, CompareSetting, Comparison, Judgement, Verdict
 from aggregator.metrics.ownership import CLASSES, COMMUNICATION
 from aggregator.texts import Text, say
 
@@ -277,7 +277,7 @@ def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
     )
 
 
-def _settings(settings: Sequence[Setting], count: int) -> Text:
+def _settings(settings: Sequence[CompareSetting], count: int) -> Text:
     """The settings that differ and matter most, and how many others do."""
     values: dict[str, Any] = {
         "settings": "; ".join(

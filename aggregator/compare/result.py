@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from aggregator.profile.arrays import Int64, empty_i64
 
@@ -162,13 +163,12 @@ class Row:
         return self.new_ns - self.base_ns
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Something else that differs between the sides; values of several captures are joined."""
+class CompareSetting(Struct, frozen=True):
+    """Something else that differs."""
 
     key: str
-    base: str  # Empty: not recorded.
-    new: str  # Empty: not recorded.
+    base: str  # Values of several captures are joined; empty: not recorded.
+    new: str
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Comparison:
     classes: tuple[Change, ...]  # In the order of the classes, all of them.
     causes: tuple[Change, ...]  # The same time by what the GPU waited for or did, largest first.
     rows: tuple[Row, ...]  # Largest difference first.
-    setup: tuple[Setting, ...]  # What else differs, most important first.
+    setup: tuple[CompareSetting, ...]  # What else differs, most important first.
     headline: str  # What changed and what explains it, in one sentence.
     notes: tuple[str, ...] = ()  # What limits the comparison, each in one sentence.
     # Samples of a step of both sides; None: the same, or unknown.

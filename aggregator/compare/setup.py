@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.matching import Op
-from aggregator.compare.result import Setting
+from aggregator.compare.result import CompareSetting
 
 _SIZE: Final = re.compile(r"(?<![\w.])(?:[A-Z]:)?(\d{1,9})(?![\w.])")
 _MOST_SAMPLES: Final = 1 << 40
@@ -19,14 +19,16 @@ _MOST_SHAPES: Final = 3
 """Ops whose shapes or parameters differ that are listed."""
 
 
-def differences(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> tuple[Setting, ...]:
+def differences(
+    base: Sequence[CaptureData], new: Sequence[CaptureData]
+) -> tuple[CompareSetting, ...]:
     """The facts that differ, in the order in which they matter: hardware, software, settings."""
     found = []
     keys = dict.fromkeys(key for data in (*base, *new) for key in data.facts)
     for key in keys:
         values = [_joined(data.facts.get(key, "") for data in side) for side in (base, new)]
         if values[0] != values[1] and not _is_less_exact(*values):
-            found.append(Setting(key, *values))
+            found.append(CompareSetting(key, *values))
     return (*found, *_of_ops(base[0], new[0], "shapes"), *_of_ops(base[0], new[0], "parameters"))
 
 
@@ -39,17 +41,17 @@ def _joined(values: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(value for value in values if value))
 
 
-def _of_ops(base: CaptureData, new: CaptureData, what: str) -> list[Setting]:
+def _of_ops(base: CaptureData, new: CaptureData, what: str) -> list[CompareSetting]:
     """The first ops that run with other shapes or parameters."""
     before = {op.key: getattr(op, what) for op in _with_time(base)}
     found = [
-        Setting(f"{what} of {op.name}", before[op.key], getattr(op, what))
+        CompareSetting(f"{what} of {op.name}", before[op.key], getattr(op, what))
         for op in _with_time(new)
         if before.get(op.key) and getattr(op, what) not in ("", before[op.key])
     ]
     if len(found) <= _MOST_SHAPES:
         return found
-    rest = Setting(f"{what} of {len(found) - _MOST_SHAPES} more ops", "...", "...")
+    rest = CompareSetting(f"{what} of {len(found) - _MOST_SHAPES} more ops", "...", "...")
     return [*found[:_MOST_SHAPES], rest]
 
 

@@ -18,11 +18,11 @@ from aggregator.compare.picture import module_tree, waterfall
 from aggregator.compare.result import (
     Capture,
     Change,
+    CompareSetting,
     Comparison,
     Judgement,
     Match,
     Row,
-    Setting,
     Side,
     Verdict,
 )
@@ -61,7 +61,7 @@ def comparison(verdict: Verdict = Verdict.SLOWER) -> Comparison:
         classes=tuple(Change(one.kind, one.base_ns, one.new_ns) for one in rows),
         causes=(),
         rows=rows,
-        setup=(Setting("GPU", HOSTILE, ""),),
+        setup=(CompareSetting("GPU", HOSTILE, ""),),
         headline=f"The step is slower. {HOSTILE}",
         notes=("A note.",),
     )

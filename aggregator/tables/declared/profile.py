@@ -16,17 +16,10 @@ from aggregator.texts import say
 
 DEFAULT_DOMAIN = "default-domain"
 _DISTRIBUTION = "open-dlprof"
-_SYSTEM_COLUMNS = {
-    "profile_name": "profile_name",
-    "cpu_model": "cpu_model",
-    "driver_version": "driver_version",
-    "framework": "framework",
-    "cuda_version": "cuda_version",
-    "cudnn_version": "cudnn_version",
-    "nsys_version": "nsys_version",
-    "dlprof_version": "dlprof_version",
-    "original_command": "original_command",
-}
+_SYSTEM_COLUMNS = (
+    *("profile_name", "cpu_model", "driver_version", "framework", "cuda_version", "cudnn_version"),
+    *("nsys_version", "dlprof_version", "original_command"),
+)
 
 
 def viewer_version() -> str:
@@ -110,7 +103,7 @@ def _config_row(database: ProfileDatabase) -> Record:
 def _system_config(database: ProfileDatabase) -> tuple[Record, dict[str, str]]:
     row = _config_row(database)
     names = [str(name) for (name,) in _rows(database, "view_gpu_names", "gpu_name")]
-    config = {name: row.get(column) or None for name, column in _SYSTEM_COLUMNS.items()}
+    config = {name: row.get(name) or None for name in _SYSTEM_COLUMNS}
     unknown: dict[str, str] = {
         f"system_config.{name}": say("Not recorded in the profile.")
         for name, value in config.items()

@@ -100,15 +100,7 @@ def rate_columns(alias: str, when_null: str = "") -> tuple[Column, ...]:
     )
 
 
-_OP_COLUMNS: tuple[Column, ...] = (
-    *NAMES,
-    summed(
-        "gpu_time_ns",
-        "Time in which the GPU worked for the op, summed over its calls; overlap counts once.",
-        "t.gpu_time",
-    ),
-    summed("cpu_time_ns", "Time that the calls of the op took on the CPU.", "t.cpu_time"),
-    summed("num_calls", "Executions in the aggregated iterations."),
+_TENSOR_CORES = (
     boolean(
         "tc_eligible?",
         "Whether the op could use Tensor Cores.",
@@ -120,17 +112,30 @@ _OP_COLUMNS: tuple[Column, ...] = (
         when_null="Unknown: the kernels of its CUDA graphs were not recorded.",
     ),
     summed("kernel_calls", "Number of kernel launches."),
+)
+_GPU_SHARE = real(
+    "share_pct?",
+    "Share of the GPU time of all ops.",
+    f"100.0 * t.gpu_time / NULLIF({_ALL_OPS_GPU_TIME}, 0)",
+    title="GPU share (%)",
+)
+
+_OP_COLUMNS: tuple[Column, ...] = (
+    *NAMES,
+    summed(
+        "gpu_time_ns",
+        "Time in which the GPU worked for the op, summed over its calls; overlap counts once.",
+        "t.gpu_time",
+    ),
+    summed("cpu_time_ns", "Time that the calls of the op took on the CPU.", "t.cpu_time"),
+    summed("num_calls", "Executions in the aggregated iterations."),
+    *_TENSOR_CORES,
     boolean("is_bad_data_type", "Could use Tensor Cores, but runs in a data type that has none."),
     choice("data_type", "Data types of the inputs."),
     number("rank?", "Rank that ran it.", when_null="Its process is not one of several ranks."),
     *EVIDENCE,
     *called_from("t"),
-    real(
-        "share_pct?",
-        "Share of the GPU time of all ops.",
-        f"100.0 * t.gpu_time / NULLIF({_ALL_OPS_GPU_TIME}, 0)",
-        title="GPU share (%)",
-    ),
+    _GPU_SHARE,
     *rate_columns("m"),
     number(
         "peak_bytes?",
@@ -196,17 +201,11 @@ MERGED_OPS = TableSpec(
     source=Source(view="view_merged_ops", is_summed=True),
     columns=(
         text("op_name", "Path of the op in the model, without the rank.", "t.op_node_name"),
-        choice("direction", "fprop, bprop or recompute; empty: work outside every op."),
-        choice("op_type", "Kind of op (conv2d).", "t.op_node_type"),
+        *NAMES[2:],
         text("ranks?", "Ranks that ran it, separated by commas.", title="Rank"),
         number("num_ranks", "Number of ranks that ran it.", title="Ranks"),
         summed("gpu_time_ns", "GPU time of all its ranks together.", "t.gpu_time"),
-        real(
-            "share_pct?",
-            "Share of the GPU time of all ops.",
-            f"100.0 * t.gpu_time / NULLIF({_ALL_OPS_GPU_TIME}, 0)",
-            title="GPU share (%)",
-        ),
+        _GPU_SHARE,
         number("slowest_rank?", "Rank on which it took the most GPU time."),
         summed("slowest_gpu_time_ns", "GPU time on that rank.", "t.slowest_gpu_time"),
         real(
@@ -217,17 +216,7 @@ MERGED_OPS = TableSpec(
         ),
         summed("cpu_time_ns", "Time of the calls of all its ranks on the CPU.", "t.cpu_time"),
         summed("num_calls", "Executions on all its ranks, in the aggregated iterations."),
-        boolean(
-            "tc_eligible?",
-            "Whether the op could use Tensor Cores.",
-            when_null="Unknown: the profile names no ops.",
-        ),
-        boolean(
-            "using_tc?",
-            "Whether one of its kernels used Tensor Cores.",
-            when_null="Unknown: the kernels of its CUDA graphs were not recorded.",
-        ),
-        summed("kernel_calls", "Number of kernel launches."),
+        *_TENSOR_CORES,
         choice("data_type", "Data types of the inputs."),
         identifier("op_id", "Name of the op on the slowest rank.", "t.op_node_id"),
         *called_from("t"),

@@ -12,7 +12,8 @@ from aggregator.errors import FigureNotFoundError
 from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look, draw
-from aggregator.tables.plotly import MAX_BARS, Theme
+from aggregator.tables.plotly.iterations import MAX_BARS
+from aggregator.tables.plotly.theme import Theme
 from aggregator.tables.request import check_parameters
 from aggregator.texts import say
 

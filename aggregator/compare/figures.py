@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from aggregator.compare.result import Change, Comparison
-from aggregator.tables.plotly import Figure, Theme, row_samples, step_changes
+from aggregator.tables.plotly.comparison import row_samples, step_changes
+from aggregator.tables.plotly.theme import Figure, Theme
 
 FIGURES: Final = ("classes", "causes", "row")
 """``row`` is that of one row, the others are those of the step."""

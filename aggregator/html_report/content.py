@@ -15,7 +15,8 @@ from aggregator.tables.declared.iterations import ITERATIONS
 from aggregator.tables.declared.kernels import ITERATION_KERNELS, KERNELS_OF_EVERY_OP, OP_KERNELS
 from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, OP_DETAIL, OPS
 from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
-from aggregator.tables.plotly import MAX_BARS, Theme
+from aggregator.tables.plotly.iterations import MAX_BARS
+from aggregator.tables.plotly.theme import Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, distinct_values, iter_rows

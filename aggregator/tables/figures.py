@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from aggregator.errors import ReplayError
-from aggregator.tables import plotly
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import QueryCache
 from aggregator.tables.declared.efficiency import OP_EFFICIENCY, PEAK_RATES
@@ -20,7 +19,9 @@ from aggregator.tables.declared.summaries import (
     RESOURCE_USAGE,
     TENSOR_CORE_EFFICIENCY,
 )
-from aggregator.tables.plotly import Figure, Theme
+from aggregator.tables.plotly import bars, heat_map, iterations, roofline, shares
+from aggregator.tables.plotly.theme import Figure, Theme, empty_figure
+from aggregator.tables.plotly.values import Table
 from aggregator.tables.replay import rank_report
 from aggregator.tables.spec import ObjectSpec, TableSpec
 
@@ -33,7 +34,7 @@ class Look:
     start: int | None = None  # First iteration, inclusive.
     stop: int | None = None  # Last iteration, inclusive.
     only_profiled: bool = False  # Leave out what the aggregation does not cover.
-    max_bars: int = plotly.MAX_BARS  # At most so many bars; iterations beyond share them.
+    max_bars: int = iterations.MAX_BARS  # At most so many bars; iterations beyond share them.
 
 
 def _row(data: AggregationData, spec: ObjectSpec) -> dict[str, list[Any]]:
@@ -44,11 +45,11 @@ def _kernel_gpu_time(data: AggregationData, look: Look) -> Figure:
     summary = _row(data, KERNEL_SUMMARY)
     parts = ("using_tc", "memory", "communication", "other")
     row = {f"{part}_gpu_time_ns": [summary[part][0]["gpu_time_ns"]] for part in parts}
-    return plotly.kernel_gpu_time(row, look.theme)
+    return shares.kernel_gpu_time(row, look.theme)
 
 
 def _iteration_summary(data: AggregationData, look: Look) -> Figure:
-    return plotly.iteration_summary(
+    return iterations.iteration_summary(
         data.columns(ITERATIONS),
         look.theme,
         start=look.start,
@@ -59,20 +60,20 @@ def _iteration_summary(data: AggregationData, look: Look) -> Figure:
 
 
 def _roofline(data: AggregationData, look: Look) -> Figure:
-    return plotly.roofline(data.columns(OP_EFFICIENCY), data.columns(PEAK_RATES), look.theme)
+    return roofline.roofline(data.columns(OP_EFFICIENCY), data.columns(PEAK_RATES), look.theme)
 
 
 def _slow_ranks(data: AggregationData, look: Look) -> Figure:
     try:
-        return plotly.slow_ranks(rank_report(data).answer(), look.theme)
+        return heat_map.slow_ranks(rank_report(data).answer(), look.theme)
     except ReplayError as error:
-        return plotly.empty_figure(look.theme, error.message)
+        return empty_figure(look.theme, error.message)
 
 
 _Builder: TypeAlias = Callable[[AggregationData, Look], Figure]
 
 
-def _of(figure: Callable[[plotly.Table, Theme], Figure], spec: TableSpec | ObjectSpec) -> _Builder:
+def _of(figure: Callable[[Table, Theme], Figure], spec: TableSpec | ObjectSpec) -> _Builder:
     if isinstance(spec, TableSpec):
         return lambda data, look: figure(data.columns(spec), look.theme)
     return lambda data, look: figure(_row(data, spec), look.theme)
@@ -81,14 +82,14 @@ def _of(figure: Callable[[plotly.Table, Theme], Figure], spec: TableSpec | Objec
 #: Each figure at its address.
 FIGURES: dict[str, _Builder] = {
     "roofline": _roofline,
-    "gpu-utilization": _of(plotly.gpu_utilization, GPU_UTILIZATION),
-    "resource-usage": _of(plotly.resource_usage, RESOURCE_USAGE),
+    "gpu-utilization": _of(shares.gpu_utilization, GPU_UTILIZATION),
+    "resource-usage": _of(shares.resource_usage, RESOURCE_USAGE),
     "kernel-gpu-time": _kernel_gpu_time,
-    "tensor-core-efficiency": _of(plotly.tensor_core_efficiency, TENSOR_CORE_EFFICIENCY),
+    "tensor-core-efficiency": _of(shares.tensor_core_efficiency, TENSOR_CORE_EFFICIENCY),
     "iteration-summary": _iteration_summary,
-    "gpus": _of(plotly.gpus, GPUS),
-    "ranks": _of(plotly.ranks, RANKS),
-    "critical-path": _of(plotly.critical_path, OPS),
+    "gpus": _of(bars.gpus, GPUS),
+    "ranks": _of(bars.ranks, RANKS),
+    "critical-path": _of(bars.critical_path, OPS),
     "slow-ranks": _slow_ranks,
 }
 

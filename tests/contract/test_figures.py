@@ -8,10 +8,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from aggregator.tables import plotly as figures
 from aggregator.tables.figures import FIGURES
-from aggregator.tables.plotly import MAX_BARS, Theme
-from aggregator.tables.plotly.theme import COLORS, RARE_PARTS
+from aggregator.tables.plotly.iterations import MAX_BARS, iteration_summary
+from aggregator.tables.plotly.shares import gpu_utilization, resource_usage
+from aggregator.tables.plotly.theme import COLORS, RARE_PARTS, Theme
 from aggregator.tables.plotly.theme import PARTS as ALL_PARTS
 from aggregator.tables.plotly.values import choose_unit
 from tests.contract.client import ApiClient, Served
@@ -88,7 +88,7 @@ def _many(count: int, *, first: int = 1) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("count", [11, 119, 120, 121, 1_000, 9_999])
 def test_there_are_never_more_bars_than_a_browser_can_draw(count: int) -> None:
-    figure = figures.iteration_summary(_many(count))
+    figure = iteration_summary(_many(count))
 
     bars = figure["layout"]["meta"]["bars"]
     assert len(bars) <= MAX_BARS
@@ -104,7 +104,7 @@ def test_there_are_never_more_bars_than_a_browser_can_draw(count: int) -> None:
 def test_a_bar_of_several_iterations_shows_their_mean() -> None:
     table = _many(1_000)
 
-    figure = figures.iteration_summary(table)
+    figure = iteration_summary(table)
 
     bar = figure["layout"]["meta"]["bars"][1]
     inside = table["duration_ns"][bar["first"] : bar["last"] + 1]
@@ -118,7 +118,7 @@ def test_a_bar_holds_one_phase_while_that_leaves_few_enough(every: int, is_alone
     table = _many(1_000)
     phase = ["prefill" if place % every == 1 else "decode" for place in range(1_001)]
 
-    figure = figures.iteration_summary(table | {"phase": [None, *phase[1:]]})
+    figure = iteration_summary(table | {"phase": [None, *phase[1:]]})
 
     bars = figure["layout"]["meta"]["bars"]
     assert len(bars) <= MAX_BARS
@@ -130,7 +130,7 @@ def test_a_bar_holds_one_phase_while_that_leaves_few_enough(every: int, is_alone
 
 
 def test_zooming_in_shows_single_iterations_again() -> None:
-    figure = figures.iteration_summary(_many(5_000), start=100, stop=199)
+    figure = iteration_summary(_many(5_000), start=100, stop=199)
 
     meta = figure["layout"]["meta"]
     assert (meta["bucket_size"], meta["first"], meta["last"]) == (1, 100, 199)
@@ -144,7 +144,7 @@ def test_communication_is_a_part_of_its_own_and_the_parts_add_up() -> None:
         "non_tc_duration_ns": [40], "communication_duration_ns": [15],
     }  # fmt: skip
 
-    figure = figures.iteration_summary(table)
+    figure = iteration_summary(table)
 
     unit_ns = figure["layout"]["meta"]["unit_ns"]
     parts = {trace["meta"]["part"]: trace["y"][0] * unit_ns for trace in figure["data"][:-1]}
@@ -157,7 +157,7 @@ def test_a_part_of_the_whole_is_not_counted_twice_in_the_breakdown() -> None:
         "non_tc_pct": [60.0], "communication_pct": [25.0], "other_pct": [40.0],
     }  # fmt: skip
 
-    figure = figures.resource_usage(row)
+    figure = resource_usage(row)
 
     drawn = {trace["meta"]["part"]: trace["x"][0] for trace in figure["data"]}
     assert (drawn["non_tc"], drawn["communication"]) == (35.0, 25.0)
@@ -176,7 +176,7 @@ def test_the_page_asks_for_as_many_bars_as_it_has_pixels(api: ApiClient, ours: S
 
 
 def test_figure_shows_only_aggregated_iterations_if_asked() -> None:
-    figure = figures.iteration_summary(_many(100), only_profiled=True)
+    figure = iteration_summary(_many(100), only_profiled=True)
 
     assert all(bar["is_profiled"] for bar in figure["layout"]["meta"]["bars"])
 
@@ -184,18 +184,18 @@ def test_figure_shows_only_aggregated_iterations_if_asked() -> None:
 def test_a_notebook_gets_the_same_figure_from_a_data_frame() -> None:
     table = _many(300)
 
-    assert figures.iteration_summary(pd.DataFrame(table)) == figures.iteration_summary(table)
+    assert iteration_summary(pd.DataFrame(table)) == iteration_summary(table)
 
 
 def test_an_empty_table_says_so() -> None:
-    figure = figures.iteration_summary({"iteration_index": []})
+    figure = iteration_summary({"iteration_index": []})
 
     assert figure["data"] == []
     assert figure["layout"]["annotations"][0]["text"] == "No iterations here"
 
 
 def test_unknown_values_are_not_drawn_as_zero() -> None:
-    figure = figures.gpu_utilization({"using_gpu_pct": [None], "idle_gpu_pct": [None]})
+    figure = gpu_utilization({"using_gpu_pct": [None], "idle_gpu_pct": [None]})
 
     assert figure["data"] == []
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import pytest
 from django.conf import LazySettings
 
-from aggregator.tables import plotly
+from aggregator.tables.plotly import bars
 from tests.conftest import ProfileFactory
 from tests.contract.client import ApiClient, Served, all_rows
 
@@ -94,7 +94,7 @@ def test_the_figure_has_a_bar_for_each_rank_and_part(api: ApiClient, served: Ser
 def test_exposed_communication_is_one_bar_where_its_waiting_is_unknown() -> None:
     row: dict[str, list[int | None]] = {"rank": [0], "computing_ns": [7]}
     row |= {"exposed_communication_ns": [5], "exposed_waiting_ns": [None]}
-    names = [trace["name"] for trace in plotly.ranks(row)["data"]]
+    names = [trace["name"] for trace in bars.ranks(row)["data"]]
     assert names == ["Computing", "Exposed communication"]
 
 

@@ -46,7 +46,7 @@ from aggregator.tables.aggregation_data import list_reply
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.owners import COMPARE_OPS, COMPARE_ROWS
 from aggregator.tables.in_memory_table import query_records
-from aggregator.tables.plotly import Theme
+from aggregator.tables.plotly.theme import Theme
 from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.texts import say

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from aggregator.errors import InvalidValueError, ReplayError
+from aggregator.events.steps import Statistic
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, read_steps
 from aggregator.metrics.collectives import SYNCHRONIZING, UNALIGNED
@@ -65,7 +66,7 @@ class RankStep(Struct):
     """A step of all ranks."""
 
     iteration_index: int
-    step_ns: int
+    step_ns: Annotated[int, doc("From the last collective of the step before to its own.")]
     late_ns: Annotated[list[int], doc("Of each rank, in the order of ranks.")]
 
 
@@ -79,15 +80,31 @@ class Stragglers(Struct):
     slow_iterations: Annotated[
         list[int], doc("Iterations in which it is late; empty: in most or all.")
     ]
+    statistic: Annotated[str, doc("What step_ns is of the steps: median or mean.")]
+    steps: Annotated[int, doc("Steps that it is of.")]
     step_ns: Annotated[
-        int, doc("Measured step: the median, or the mean if there are slow_iterations.")
+        int,
+        doc(
+            "The step as profiled, as everywhere; of summaries, from the last collective of a step "
+            "to that of the next."
+        ),
     ]
-    mean_step_ns: Annotated[int, doc("Mean replayed step.")]
+    mean_step_ns: Annotated[int, doc("Mean of the same steps.")]
     ideal_step_ns: Annotated[int, doc("Mean step with all ranks at the median.")]
     slowdown: Annotated[float, doc("The mean step over the ideal one.")]
     error_pct: ErrorPct
     ranks: list[ComparedRank]
     iterations: list[RankStep]
+
+
+@dataclass(frozen=True)
+class TypicalStep:
+    """What stands for the steps of an aggregation."""
+
+    statistic: Statistic
+    ns: float  # That of the statistic. Unit: ns.
+    mean_ns: float  # Unit: ns.
+    steps: int  # How many steps it is of.
 
 
 @dataclass(frozen=True)
@@ -102,10 +119,26 @@ class RankReport:
     # iteration while nothing is computed. Unit: ns.
     exposed_ns: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
+    typical: TypicalStep | None = None  # The step as profiled; None: unknown.
+
+    @property
+    def step(self) -> TypicalStep:
+        """The step: the mean if the named rank is late in some; without it, of the collectives."""
+        found, number = self.found, len(self.iterations)
+        is_mean = bool(len(found.slow_steps))
+        if self.typical is None:
+            statistic = Statistic.MEAN if is_mean else Statistic.MEDIAN
+            return TypicalStep(statistic, found.step_ns, float(found.replayed_ns.mean()), number)
+        mean_ns = self.typical.mean_ns
+        return (
+            replace(self.typical, statistic=Statistic.MEAN, ns=mean_ns) if is_mean else self.typical
+        )
+
     @property
     def verdict(self) -> Text:
         """One sentence."""
-        return rank_verdict(self.found, list(self.ranks), list(self.iterations))
+        ranks, iterations = list(self.ranks), list(self.iterations)
+        return rank_verdict(self.found, ranks, iterations, self.step.ns)
 
     @property
     def confidence(self) -> str:
@@ -116,7 +149,8 @@ class RankReport:
 
     def answer(self) -> Stragglers:
         """Return the result for people and scripts; what is not known is None."""
-        found = self.found
+        found, step = self.found, self.step
+        ratio = step.ns / found.step_ns
         median, worst = found.error_pct
         share = found.contribution
         return Stragglers(
@@ -125,16 +159,18 @@ class RankReport:
             notes=list(self.notes),
             slow_rank=None if found.named is None else self.ranks[found.named],
             slow_iterations=[self.iterations[step] for step in found.slow_steps.tolist()],
-            step_ns=round(found.step_ns),
-            mean_step_ns=round(float(found.replayed_ns.mean())),
-            ideal_step_ns=round(float(found.ideal_ns.mean())),
+            statistic=step.statistic,
+            steps=step.steps,
+            step_ns=round(step.ns),
+            mean_step_ns=round(step.mean_ns),
+            ideal_step_ns=round(step.mean_ns / found.slowdown),
             slowdown=round(found.slowdown, 6),
             error_pct=ErrorPct(median=round(median, 6), worst=round(worst, 6)),
             ranks=[
                 ComparedRank(
                     rank=number,
                     late_ns=round(float(found.late_ns[place].mean())),
-                    step_without_ns=_rounded(found.predicted_ns(place)),
+                    step_without_ns=_rounded(ratio * found.predicted_ns(place)),
                     contribution_pct=_pct(float(share[place])),
                     exposed_waiting_ns=waiting_ns,
                     exposed_transfer_ns=transfer_ns,
@@ -227,7 +263,21 @@ def read_slow_ranks(store: EventStore, aggr: int) -> RankReport:
     """
     compared = read_compared_ranks(store, aggr)
     report = rank_report(compared, map(call_times, read_rank_events(store, compared)))
-    return replace(report, exposed_ns=_read_exposed(store, aggr))
+    return replace(
+        report, exposed_ns=_read_exposed(store, aggr), typical=_read_typical(store, aggr)
+    )
+
+
+def _read_typical(store: EventStore, aggr: int) -> TypicalStep | None:
+    names = ("statistic", "median", "mean", "steps")
+    rows = store.of_aggregation("typical_steps", aggr, *names) if store.has("typical_steps") else []
+    for statistic, median_ns, mean_ns, steps in rows:
+        if statistic is not None:
+            is_mean = statistic == Statistic.MEAN
+            return TypicalStep(
+                Statistic(statistic), mean_ns if is_mean else median_ns, mean_ns, steps
+            )
+    return None
 
 
 def _read_exposed(store: EventStore, aggr: int) -> dict[int, tuple[int, int]]:

@@ -191,12 +191,19 @@ def _is_constant(late_ns: Float64) -> bool:
     return middle > MIN_T * deviation / float(np.sqrt(len(late_ns)))
 
 
-def rank_verdict(found: SlowRanks, ranks: list[int], iterations: list[int]) -> Text:
-    """Return one sentence: the rank that makes the step slow, and the step without it."""
-    step = found.step_ns / 1e6
+def rank_verdict(found: SlowRanks, ranks: list[int], iterations: list[int], step_ns: float) -> Text:
+    """Return one sentence: the rank that makes the step slow, and the step without it.
+
+    Args:
+        found: The ranks compared.
+        ranks: Their numbers.
+        iterations: Numbers of the iterations.
+        step_ns: The step, of which a rank costs the same share as of ``found.step_ns``. Unit: ns.
+    """
+    step = step_ns / 1e6
     if found.named is None:
         return say("No rank makes the step slow")
-    without = found.predicted_ns(found.named) / 1e6
+    without = step * found.predicted_ns(found.named) / found.step_ns
     rank = ranks[found.named]
     if found.every:
         return say(

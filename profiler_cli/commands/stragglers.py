@@ -118,14 +118,14 @@ def _parser() -> SubcommandParser:
 
 def _ranks_text(document: dict[str, Any]) -> str:
     ranks = sorted(document["ranks"], key=lambda row: (-row["late_ns"], row["rank"]))
-    statistic = "mean" if document["slow_iterations"] else "median"
+    is_of_summaries = "rank_times" in document
+    whole = ", from the last collective of a step to that of the next" if is_of_summaries else ""
     lines = [
         document["verdict"],
         "",
         (
-            f"{statistic} step {document['step_ns'] / 1e6:.3f} ms,"
-            f" of {len(document['iterations'])},"
-            " from the last collective of a step to that of the next"
+            f"{document['statistic']} step {document['step_ns'] / 1e6:.3f} ms as profiled, of"
+            f" {document['steps']}{whole}"
         ),
         (
             f"slowdown {document['slowdown']:.4f}: mean step"

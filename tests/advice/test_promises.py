@@ -46,7 +46,7 @@ HOST = {"launch_bound", "host_stalls", "synchronizing_calls", "batch_size"}
 HOST_CHANGES = ("graph_launch", "no_sync")
 UNITS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "us": 1e3}
 _SAVING = re.compile(
-    r"\bsav(?:e|es|ed|ing)\b(?: up to| about| at least)? ([\d.,]+)\s(ms|s|µs|us)\b"
+    r"\bsav(?:e|es|ed|ing)\b(?: up to| about| at least| [\d.,]+ to)? ([\d.,]+)\s(ms|s|µs|us)\b"
 )
 
 
@@ -60,7 +60,7 @@ def _savings_of(document: Any) -> Iterator[float]:
     """Savings in a document: numbers by their names, and those in its sentences."""
     if isinstance(document, dict):
         for name, value in document.items():
-            if name in ("gain_ns", "saving_ns") and isinstance(value, int | float):
+            if name in ("gain_ns", "saving_ns", "most_ns") and isinstance(value, int | float):
                 yield float(value)
             else:
                 yield from _savings_of(value)

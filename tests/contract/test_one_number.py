@@ -147,6 +147,10 @@ def _of_commands(found: Numbers, path: Path, aggr: int) -> None:
     shutil.copy(path, other)
     replayed = json.loads(_printed("whatif", str(path), "--format=json"))
     found["step"]["whatif"] = replayed["measured_step_ns"]
+    if answer := _printed("stragglers", str(path), "--json"):  # Of several ranks.
+        ranks = json.loads(answer)
+        found["mean step"]["stragglers"] = ranks["mean_step_ns"]
+        found[f"{ranks['statistic']} step"]["stragglers, step"] = ranks["step_ns"]
     for row in json.loads(_printed("advise", str(path), "--json"))["advice"]:
         found[f"saving of {row['advice_name']}"]["advise"] = row["gain_ns"] or 0
     sides = (f"{path}@{aggr}", f"{other}@{aggr}")

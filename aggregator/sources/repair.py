@@ -21,6 +21,8 @@ IMPOSSIBLE_NS = 10**17
 """No session lasts three years: a later time counts from 1970, not from the session's start."""
 ON_HOST = 2**31 - 1
 """CUPTI's device number of a graph whose first node ran on the CPU."""
+MAX_BYTES = 1 << 50
+"""No copy moves a petabyte."""
 MAX_DEVICES = 1 << 16
 """No host has that many GPUs."""
 _NEARLY = 0.9
@@ -243,6 +245,22 @@ def repair_devices(
             "kernels, copies or sets have no valid GPU number; they count for the first GPU."
         )
         warnings.append(ProfileWarning("UNKNOWN_DEVICES", text, count))
+
+
+def clear_impossible_bytes(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
+    """Set sizes of copies and sets that no memory has to unknown: their sums would overflow."""
+    count = 0
+    for table in tables:
+        impossible = table["bytes"] > MAX_BYTES
+        if impossible.any():
+            count += int(np.count_nonzero(impossible))
+            table["bytes"] = np.where(impossible, -1, table["bytes"])
+    if count:
+        names = f"{count} bytes"
+        text = say(
+            "values of the trace are of another type and count as unknown: {names}.", names=names
+        )
+        warnings.append(ProfileWarning("ODD_VALUES", text, count))
 
 
 def assign_host_graphs(graphs: RawTable, work: Sequence[RawTable]) -> None:

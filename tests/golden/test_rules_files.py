@@ -252,6 +252,17 @@ def test_ranges_without_thread_or_kind_are_counted(tmp_path: Path, column: str) 
     assert analyze(trace, tmp_path).warnings()["UNUSED_EVENTS"] == len(lost)
 
 
+@pytest.mark.parametrize("kind", ["MEMCPY", "MEMSET"])
+def test_bytes_that_no_memory_has_are_unknown(tmp_path: Path, kind: str) -> None:
+    trace, _ = _sample()
+    for row in trace.tables[f"CUPTI_ACTIVITY_KIND_{kind}"]:
+        row["bytes"] = 2**63 - 1
+    found = analyze(trace, tmp_path)
+    sql = "SELECT count(*), count(bytes) FROM view_memory_ops WHERE kind = ?"
+    assert found.query(sql, kind.lower()) == [(2, 0)]
+    assert found.warnings()["ODD_VALUES"] == 2
+
+
 def test_work_of_two_processes_needs_no_process_id(tmp_path: Path) -> None:
     """The number of its call is one of a single process, or its GPU tells which."""
     trace = Trace()

@@ -49,7 +49,12 @@ from aggregator.sources.kineto.system import (
     set_processes,
 )
 from aggregator.sources.kineto.trace_json import TraceText
-from aggregator.sources.repair import drop_repeated, possible_times, repair_devices
+from aggregator.sources.repair import (
+    clear_impossible_bytes,
+    drop_repeated,
+    possible_times,
+    repair_devices,
+)
 from aggregator.system.resources import release_memory
 from aggregator.texts import say
 
@@ -106,6 +111,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         table["end"] -= start_ns
     end_ns = max(int(t["end"].max(initial=0)) for t in tables.values())
     repair_devices(work, warnings)
+    clear_impossible_bytes([tables["copies"], tables["sets"]], warnings)
     devices = read_devices(events)
     kernel_links = _kernel_links(events, start_ns)
     counters, lost = sampled_counters(events.samples, devices, start_ns, end_ns)

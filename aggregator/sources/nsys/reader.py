@@ -66,6 +66,7 @@ from aggregator.sources.nsys.windows import read_windows
 from aggregator.sources.repair import (
     RawTable,
     assign_host_graphs,
+    clear_impossible_bytes,
     drop_repeated,
     fill_missing_processes,
     repair_devices,
@@ -384,6 +385,7 @@ def _repair(
     drop_repeated(work, raw[names.API_CALLS], (nvtx.ranges, nvtx.others), warnings)
     assign_host_graphs(raw[names.GRAPHS], work)
     repair_devices(work, warnings)
+    clear_impossible_bytes([raw[names.COPIES], raw[names.SETS]], warnings)
     warn_of_graphs(raw[names.GRAPHS], warnings)
     if not any(len(table["start"]) for table in work):
         text = say(

@@ -214,10 +214,10 @@ def test_the_tabs_list_what_took_most_time_and_lead_to_it(page: Page, viewer: Vi
     # An op leads to its kernels.
     panel.get_by_role("button", name="Ops", exact=True).click()
     row = panel.get_by_role("table", name="Ops with the most GPU time").get_by_role("row").nth(1)
-    name = row.get_by_role("link").locator("[title]").get_attribute("title")
+    title = row.get_by_role("link").locator("[title]").get_attribute("title")
     row.get_by_role("link").click()
     expect(page).to_have_url(re.compile("view=op&.*op="))
-    expect(page.get_by_role("grid", name=f"Kernels of {name}")).to_be_visible()
+    expect(page.get_by_role("grid", name=f"Kernels of {title}")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["dark"], indirect=True)

@@ -136,22 +136,13 @@ def test_a_database_of_nvidia_is_never_changed(changes: Changes, nvidia: Served)
     assert nvidia.path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"name": 7},
-        {"name": "x" * 81},
-        {"name": "two\nlines"},
-        {"is_default": "true"},
-        {"is_default": None},
-        {"color": "red"},
-        [],
-    ],
-)
-def test_a_change_that_is_none_is_refused(
-    body: object, changes: Changes, changeable: Served
-) -> None:
-    assert_error(changes.patch(changeable.at(""), body), 400, "INVALID_VALUE")
+def test_a_change_that_is_none_is_refused(changes: Changes, changeable: Served) -> None:
+    bodies: tuple[object, ...] = (
+        *({"name": 7}, {"name": "x" * 81}, {"name": "two\nlines"}),
+        *({"is_default": "true"}, {"is_default": None}, {"color": "red"}, []),
+    )
+    for body in bodies:
+        assert_error(changes.patch(changeable.at(""), body), 400, "INVALID_VALUE")
 
 
 def test_while_another_writer_commits_a_change_waits_and_then_says_so(

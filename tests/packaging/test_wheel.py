@@ -12,7 +12,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import time
 import urllib.error
 import urllib.request
 import venv
@@ -23,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.jobs.running import RunningViewer, free_port
+from tests.jobs.running import RunningViewer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = {"aggregator", "viewer", "profiler_cli", "dlprof_client", "dlprof_nvtx"}
@@ -323,51 +322,19 @@ def bare_path(commands: Path, folder: Path) -> str:
     return path
 
 
-def test_a_profile_becomes_a_page_without_node(
+def test_a_profile_becomes_a_page_without_node_beside_folders_named_like_our_packages(
     alone: Path, demo_profile: Path, tmp_path: Path
 ) -> None:
-    # GIVEN a database that the installed command made of a real profile
-    path = bare_path(alone, tmp_path)
-    run(alone / "dlprof", f"--database={demo_profile}", cwd=tmp_path, path=path)
-    database = tmp_path / "dlprof_dldb.sqlite"
-    assert database.is_file()
-    # WHEN the installed viewer serves it
-    port = free_port()
-    environment = {
-        **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-        "PATH": path,
-        "DLPROF_STATE_DIR": str(tmp_path / "state"),
-    }
-    with (tmp_path / "viewer.log").open("w+") as log:
-        server = subprocess.Popen(
-            [alone / "dlprofviewer", "--port", str(port), database],
-            cwd=tmp_path,
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            page = fetch_when_up(f"http://127.0.0.1:{port}/", server, tmp_path / "viewer.log")
-            profiles = json.loads(fetch(f"http://127.0.0.1:{port}/api/v1/profiles/"))
-            # THEN the page, all that it loads and the API answer
-            loaded = re.findall(r'(?:src|href)="(/[^"]+\.(?:js|css))"', page.decode())
-            assert loaded
-            assert all(fetch(f"http://127.0.0.1:{port}{address}") for address in loaded)
-            assert profiles["count"] == 1
-        finally:
-            server.terminate()
-            server.wait(START_LIMIT_S)
-
-
-def test_folders_of_the_user_that_are_named_like_our_packages_do_no_harm(
-    alone: Path, demo_profile: Path, tmp_path: Path
-) -> None:
-    # GIVEN a training repository with such folders, and PYTHONPATH=.
+    # GIVEN a training repository with such folders, PYTHONPATH=., and no Node.js
     project = tmp_path / "project"
     for name in ("aggregator", "viewer"):
         (project / name).mkdir(parents=True)
         (project / name / "__init__.py").write_text("raise SystemExit('not this one')\n")
-    environment = os.environ | {"PYTHONPATH": ".", "DLPROF_STATE_DIR": str(tmp_path / "state")}
+    environment = os.environ | {
+        "PATH": bare_path(alone, tmp_path),
+        "PYTHONPATH": ".",
+        "DLPROF_STATE_DIR": str(tmp_path / "state"),
+    }
     # WHEN both commands run there
     for command in ("dlprof", "dlprofviewer"):
         version = [str(alone / command), "--version"]
@@ -387,9 +354,14 @@ def test_folders_of_the_user_that_are_named_like_our_packages_do_no_harm(
             text=True,
         )
         try:
-            # THEN the web server and its worker run the packages of the wheel
+            # THEN the page, all that it loads and the API answer
             assert server.stdout is not None
-            viewer = RunningViewer(server, server.stdout.readline().split()[-1], log)
+            viewer = RunningViewer(server, server.stdout.readline().split()[-1].rstrip("/"), log)
+            loaded = re.findall(r'(?:src|href)="(/[^"]+\.(?:js|css))"', fetch(f"{viewer.url}/"))
+            assert loaded
+            assert all(fetch(f"{viewer.url}{address}") for address in loaded)
+            assert viewer.get("profiles/")["count"] == 1
+            # AND the web server and its worker run the packages of the wheel
             job = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3, iter_stop=5))
             assert job["state"] == "done"
         finally:
@@ -397,20 +369,6 @@ def test_folders_of_the_user_that_are_named_like_our_packages_do_no_harm(
             server.wait(START_LIMIT_S)
 
 
-def fetch(address: str) -> bytes:
+def fetch(address: str) -> str:
     with urllib.request.urlopen(address, timeout=START_LIMIT_S) as reply:
-        return bytes(reply.read())
-
-
-def fetch_when_up(address: str, server: subprocess.Popen[bytes], log: Path) -> bytes:
-    """The page, as soon as the server answers; what it printed if it ends instead."""
-    deadline = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < deadline:
-        assert server.poll() is None, f"dlprofviewer ended at once:\n{log.read_text()}"
-        try:
-            return fetch(address)
-        except urllib.error.HTTPError as error:
-            pytest.fail(f"{address}: {error}\n{error.read().decode()}\n{log.read_text()}")
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail(f"dlprofviewer did not answer:\n{log.read_text()}")
+        return str(reply.read().decode())

@@ -107,7 +107,8 @@ def test_an_upload_that_breaks_off_can_be_sent_again(
     page.get_by_label("Name (optional)").fill("Again")
     add = page.get_by_role("button", name="Add", exact=True)
     add.click()
-    expect(page.get_by_text("The viewer's server does not respond.")).to_be_visible()
+    form = page.get_by_role("form", name="Add a profile")
+    expect(form.get_by_text("The viewer's server does not respond.")).to_be_visible()
 
     add.click()
 

@@ -324,17 +324,12 @@ def _rows(
             Row(
                 kind=CLASSES[cell.kind],
                 reason=cell.reason,
-                module=target.module,
-                op=target.op,
-                op_type=target.op_type,
-                direction=target.direction,
-                match=target.match,
+                **vars(target),
                 base_ns=Fraction(base.total_ns[number], base.count),
                 new_ns=Fraction(new.total_ns[number], new.count),
                 judgement=judgements[number],
                 base_samples=tuple(part[:, number] for part in base.samples),
                 new_samples=tuple(part[:, number] for part in new.samples),
-                base_name=target.base_name,
                 base_kernels=before,
                 new_kernels=after,
             )

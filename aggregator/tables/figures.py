@@ -49,14 +49,7 @@ def _kernel_gpu_time(data: AggregationData, look: Look) -> Figure:
 
 
 def _iteration_summary(data: AggregationData, look: Look) -> Figure:
-    return iterations.iteration_summary(
-        data.columns(ITERATIONS),
-        look.theme,
-        start=look.start,
-        stop=look.stop,
-        only_profiled=look.only_profiled,
-        max_bars=look.max_bars,
-    )
+    return iterations.iteration_summary(data.columns(ITERATIONS), **vars(look))
 
 
 def _roofline(data: AggregationData, look: Look) -> Figure:

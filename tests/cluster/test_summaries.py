@@ -7,6 +7,7 @@ import lzma
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,9 @@ def of_summaries(*paths: Path) -> dict[str, Any]:
 def of_database(path: Path) -> dict[str, Any]:
     with closing(sqlite3.connect(path)) as connection:
         last = connection.execute("SELECT max(id) FROM aggregations").fetchone()[0]
-        document = read_slow_ranks(stored_events(connection), last).document()
-    for rank in document["ranks"]:  # Summaries hold no kernels beside the collectives.
-        rank |= {"exposed_waiting_ns": None, "exposed_transfer_ns": None}
-    return document
+        report = read_slow_ranks(stored_events(connection), last)
+    # Summaries hold no other steps, and no kernels beside the collectives.
+    return replace(report, exposed_ns={}, typical=None).document()
 
 
 def test_a_summary_names_the_slow_rank_as_its_database_does(job: Path, summary: Path) -> None:

@@ -215,7 +215,8 @@ def test_a_heat_map_of_many_steps_and_ranks_shows_means_and_the_latest_ranks() -
         ComparedRank(rank=rank, late_ns=rank, step_without_ns=None, contribution_pct=None)
         for rank in range(300)
     ]
-    found = Stragglers("", "high", [], None, [], 0, 0, 0, 1.0, ErrorPct(0.0, 0.0), ranks, steps)
+    of_steps = ("mean", 250, 0, 0, 0, 1.0)
+    found = Stragglers("", "high", [], None, [], *of_steps, ErrorPct(0.0, 0.0), ranks, steps)
     (trace,) = slow_ranks(found)["data"]
     assert (trace["x"][:2], trace["x"][-1]) == ([0, 3], 249)
     assert trace["y"] == [str(rank) for rank in range(44, 300)]

@@ -177,26 +177,15 @@ class _Choice:
                 why=why,
                 cycle=self.best.cycle,
             )
-        fields = {
-            "why": why,
-            "confidence": _CONFIDENCES[certain],
-            "count": self.best.instances,
-            "period": f"{self.best.period_ns / 1e6:.2f} ms",
-            "score": self.best.score,
-        }
+        known = _CONFIDENCES[certain]
         if self.runner_up is None:
-            return say(
-                "{why}; confidence {confidence} ({count} steps, median {period}, score {score} of "
-                "100, no runner-up)",
-                **fields,
-            )
+            return say("{why}; confidence {confidence} (no runner-up)", why=why, confidence=known)
         return say(
-            "{why}; confidence {confidence} ({count} steps, median {period}, score {score} of 100; "
-            "runner-up '{other}', {other_count} times, score {other_score})",
-            **fields,
+            "{why}; confidence {confidence} (runner-up '{other}', {count} times)",
+            why=why,
+            confidence=known,
             other=self.runner_up.name,
-            other_count=self.runner_up.instances,
-            other_score=self.runner_up.score,
+            count=self.runner_up.instances,
         )
 
 

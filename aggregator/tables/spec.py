@@ -43,7 +43,9 @@ NOT_IN_DATABASE = say(
 )
 #: Why a value is unknown, by the flag of the profile for values that were not measured.
 NOT_MEASURED = {
-    "io_measured": say("I/O not recorded (capture with -t osrt)."),
+    "io_measured": say(
+        "I/O not recorded (only a capture by Nsight Systems with its option -t osrt holds it)."
+    ),
     "dataloader_measured": say("The profile contains no ranges of a data loader."),
     "has_ops": say("The profile contains no ops: which kernels could use Tensor Cores is unknown."),
 }

@@ -329,12 +329,13 @@ def _step_times(source: ReportSource) -> str:
     """Return the median step of the aggregation, and what a steady range left out."""
     row = source.one_row("view_performance_summary")
     step = source.one_row(STEP_VIEW)
-    lines = step_lines(step) if step else _iteration_line(row)
+    is_steady = bool(row.get("is_steady"))
+    lines = step_lines(step, is_steady=is_steady) if step else _iteration_line(row)
     has_steps = bool(lines)
-    if row.get("steady_note") and (row.get("is_steady") or source.mode is not Mode.SIMPLE):
+    if row.get("steady_note") and (is_steady or source.mode is not Mode.SIMPLE):
         note = str(row["steady_note"])
         lines.append(f"{note[0].upper()}{note[1:]}.")
-    if row.get("is_steady"):
+    if is_steady:
         lines.append(
             f"All that follows is about iterations {row['iter_start']} to {row['iter_stop']}; "
             f"DLProf's report files cover all {row['total_iterations']} iterations."

@@ -40,8 +40,13 @@ STEP_COLUMNS: Final = (
 )
 
 
-def step_lines(row: Mapping[str, Any]) -> list[str]:
-    """Return what a step takes as profiled, and what lies between steps, for a row of the view."""
+def step_lines(row: Mapping[str, Any], *, is_steady: bool) -> list[str]:
+    """Return what a step takes as profiled, and what lies between steps, for a row of the view.
+
+    Args:
+        row: The row.
+        is_steady: Whether another line says which iterations are steady.
+    """
     steps = row.get("typical_steps")
     if not isinstance(steps, int) or steps < 1 or not isinstance(row["typical_step"], int):
         return []
@@ -50,7 +55,7 @@ def step_lines(row: Mapping[str, Any]) -> list[str]:
     )
     spread = f"10th to 90th percentile {low} to {high} ms"
     iterations = f"iterations {row['first_iteration']} to {row['last_iteration']}"
-    of = f"({steps} steps, {iterations}), as profiled"
+    of = f"({steps} {'steady steps' if is_steady else f'steps, {iterations}'}), as profiled"
     line = f"Step: median {median} ms, {spread} {of}"
     if row["statistic"] == "mean":
         reason = f": {row['uneven_reason']}" if row["uneven_reason"] else ""

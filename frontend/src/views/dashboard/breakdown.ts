@@ -37,9 +37,7 @@ export function missingText(usage: ResourceUsage): string {
   );
   const [first] = missing;
   if (first === undefined) return "";
-  if (missing.length === 1 && first.key === "io" && usage.other_pct !== null) {
-    return t("I/O not recorded (capture with -t osrt)");
-  }
   const reason = usage.unknown?.[`${first.key}_pct`] ?? t("The database does not contain it.");
+  if (missing.length === 1 && first.key === "io" && usage.other_pct !== null) return reason;
   return `${t("Unknown: {parts}.", { parts: missing.map((part) => part.label).join(", ") })} ${reason}`;
 }

@@ -139,7 +139,31 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
         kept = [_of_working_time(finding) for finding in kept]
     else:
         kept = [_with_steps(finding, facts.steps.count) for finding in kept]
-    return kept, [answer for answer in answers if isinstance(answer, Unknown)]
+    unknown = [answer for answer in answers if isinstance(answer, Unknown)]
+    return kept, [*unknown, *_unexplained(facts, {row.advice for row in (*kept, *unknown)})]
+
+
+MOST_UNEXPLAINED_PCT = 25.0
+"""Idle time of the GPU that no advice explains is an open question from this share of the step."""
+
+
+def _unexplained(facts: Facts, said: set[str]) -> list[Unknown]:
+    gpu = facts.slowest
+    idle_pct = 100.0 - facts.gpu_share_pct(gpu, facts.busy[gpu.device].covered_ns())
+    if facts.steps.is_single or idle_pct < MOST_UNEXPLAINED_PCT or said & _EXPLAIN_IDLE_TIME:
+        return []
+    return [
+        Unknown(
+            "idle_time",
+            say(
+                "What GPU {device} waits for {share:.0f}% of the step is unknown: no late launch, "
+                "data loader or waiting call explains it",
+                device=gpu.device,
+                share=idle_pct,
+            ),
+            say("A capture with the CUDA calls and events of all processes that use the GPU"),
+        )
+    ]
 
 
 def _with_steps(finding: Finding, steps: int) -> Finding:
@@ -431,6 +455,7 @@ OF_THE_HOST = frozenset(
 """Advisers that judge gaps which the CPU leaves: profiling makes them longer, or makes them."""
 _OF_UNEVEN_STEPS = frozenset({late_ranks.NAME, slow_iterations.NAME, imbalanced_gpus.NAME})
 """Advisers that compare steps or ranks with each other: all of them were profiled alike."""
+_EXPLAIN_IDLE_TIME = frozenset(_OF_STEPS - {batch_size.NAME})
 _OF_IDLE_TIME = frozenset(
     {input_bound.NAME, launch_bound.NAME, host_stalls.NAME, synchronizing_calls.NAME}
 )

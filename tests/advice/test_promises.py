@@ -223,7 +223,7 @@ def test_a_saving_of_which_bounds_are_known_is_a_range() -> None:
 
 IDLE_ADVICE = {
     *("input_bound", "launch_bound", "host_stalls", "synchronizing_calls", "slow_iterations"),
-    *("late_ranks", "exposed_communication", "imbalanced_gpus"),
+    "late_ranks",
 }
 
 

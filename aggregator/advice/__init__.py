@@ -140,7 +140,8 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     else:
         kept = [_with_steps(finding, facts.steps.count) for finding in kept]
     unknown = [answer for answer in answers if isinstance(answer, Unknown)]
-    return kept, [*unknown, *_unexplained(facts, {row.advice for row in (*kept, *unknown)})]
+    said = {row.advice for row in kept} | {row.advice for row in unknown}
+    return kept, [*unknown, *_unexplained(facts, said)]
 
 
 MOST_UNEXPLAINED_PCT = 25.0

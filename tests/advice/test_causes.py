@@ -236,13 +236,13 @@ def test_processes_with_loops_of_their_own_have_no_slow_steps(imported: ProfileF
     [
         ("torch_compile_triton__trace.json.gz", "Nothing to change was found in the kernels and"),
         ("crash_segfault", "Nothing could be judged."),
-        ("torchrun1", "Nothing to change was found."),
+        ("torchrun1", "GPU 0 waits for launches 62% of the step (20 launches a step)"),
     ],
 )
 def test_what_could_be_judged_is_said(
     imported: ProfileFactory, capsys: pytest.CaptureFixture[str], name: str, sentence: str
 ) -> None:
-    assert main(["advise", f"--database={imported(name)}"]) == 0
+    assert main(["advise", f"--database={imported(name)}", "--fail_on=never"]) == 0
     assert sentence in " ".join(capsys.readouterr().out.split())
 
 

@@ -154,7 +154,9 @@ def test_comparison_names_the_op_that_regressed(ask: Ask, names: list[str]) -> N
 def test_what_if_predicts_the_step_with_faster_convolutions(ask: Ask, names: list[str]) -> None:
     found = ask("what_if", profile=names[1], changes={"speedup": "conv2d=2x"})
     assert 0 < found["saved_pct"] < 50
-    assert found["interval_ns"][0] <= found["predicted_step_ns"] <= found["interval_ns"][1]
+    # The CPU as profiled hides a part of it, so there is a range in place of an interval.
+    assert found["uncertain_ns"] > 0
+    assert found["interval_ns"] is None
 
 
 def test_what_does_a_step_wait_for(ask: Ask, names: list[str]) -> None:

@@ -30,8 +30,8 @@ from aggregator.metrics.loops import (
 from aggregator.profile.arrays import Bool, Int32, Int64
 from aggregator.profile.counters import (
     COUNTED_STEP,
-    PART_WORD,
     STEP_WORD,
+    names_part,
 )
 from aggregator.profile.profile import Profile
 from aggregator.texts import say
@@ -303,7 +303,7 @@ def _kind_of_name(name: str, *, counts: bool) -> Kind | None:
         return None
     if _COMPILED_CALL.search(name) or _FORWARD.search(name):
         return Kind.FORWARD
-    is_part = PART_WORD.search(name) is not None
+    is_part = names_part(name)
     says_step = COUNTED_STEP.search(name) or STEP_WORD.search(name)
     if not is_part and (says_step or counts):
         return Kind.COUNTED

@@ -14,7 +14,7 @@ from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.frameworks.serving import read_phases
 from aggregator.metrics.iterations import NamedRanges
 from aggregator.profile.arrays import Bool, Int32, Int64, dense_codes, distinct
-from aggregator.profile.counters import PART_WORD, fold_counters, template_of
+from aggregator.profile.counters import fold_counters, names_part, template_of
 from aggregator.profile.profile import Profile
 
 INTERNAL = re.compile(
@@ -149,7 +149,7 @@ def with_templates(ranges: NamedRanges, written: Sequence[str]) -> NameableRange
     """
     alike: dict[str, list[int]] = {}
     for code, name in enumerate(ranges.names):
-        if (template := template_of(name)) != name and not PART_WORD.search(template):
+        if (template := template_of(name)) != name and not names_part(template):
             alike.setdefault(template, []).append(code)
     parts = [ranges]
     for template, codes in alike.items():

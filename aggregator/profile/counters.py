@@ -16,13 +16,20 @@ STEP_WORD = re.compile(
     r"(?<![a-z])(?:step|iter|iteration|(?:mini_?|training_)?batch|train_?step)(?![a-z])", re.I
 )
 """A name that says that it is a step, with or without a number."""
-PART_WORD = re.compile(
+_PART_WORD = re.compile(
     r"(?<![a-z])(?:layers?|blocks?|stages?|experts?|heads?|buckets?|shards?|chunks?|rank|gpu|device"
     r"|params?|grads?|weights?|stream|module|encoder|decoder|micro\w*|triton\w*|size|bs)(?![a-z])",
     re.I,
 )
 """A name of a part of a model or of a step: its number identifies the part."""
+_PLACE = re.compile(r"(?<![a-z])(?:rank|gpu|device)(?![a-z])", re.I)
 _MIN_COUNTED = 3
+
+
+def names_part(name: str) -> bool:
+    """Return whether a name is one of a part; a step that says on which rank it runs is whole."""
+    text = _PLACE.sub("", name) if COUNTED_STEP.search(template_of(name)) else name
+    return _PART_WORD.search(text) is not None
 
 
 def template_of(name: str) -> str:
@@ -45,9 +52,9 @@ def fold_counters(names: Sequence[str], repeats: Sequence[bool]) -> list[str]:
     for template, rows in alike.items():
         if "#" not in template:
             continue
-        if COUNTED_STEP.search(template) and not PART_WORD.search(template):
+        if COUNTED_STEP.search(template) and not names_part(template):
             shown = [template] * len(rows)
-        elif PART_WORD.search(template) or any(repeats[row] for row in rows):
+        elif names_part(template) or any(repeats[row] for row in rows):
             continue
         else:
             shown = _without_run([names[row] for row in rows])

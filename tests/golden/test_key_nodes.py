@@ -152,6 +152,7 @@ def test_a_range_that_recurs_in_each_step_is_no_step(tmp_path: Path) -> None:
         ("step {}", "step #"),
         ("train#step_num={}#", "train#step_num=##"),
         ("item {}", "item #"),
+        ("rank 3: iteration {}", "rank #: iteration #"),
         ("decode step", "decode step"),
         ("execute_context_{}(32)", "execute_context_#(32)"),
     ],

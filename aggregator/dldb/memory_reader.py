@@ -37,10 +37,11 @@ def read_devices(file: Path) -> tuple[DeviceMemory, ...]:
     Raises:
         DlprofError: The file cannot be used, or records no memory.
     """
-    if not is_own_database(file):
-        return analyze(read_memory(file))
-    with open_database(file) as dldb, reading_errors(file):
-        found = tuple(recording.memory for recording in read_recordings(dldb.connection))
+    if is_own_database(file):
+        with open_database(file) as dldb, reading_errors(file):
+            found = tuple(recording.memory for recording in read_recordings(dldb.connection))
+    else:
+        found = analyze(read_memory(file))
     if not found:
         raise UnsupportedProfileError(
             say("'{file}' holds no recording of GPU memory.", file=file),

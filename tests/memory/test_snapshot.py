@@ -18,6 +18,7 @@ from aggregator.errors import ProfileError
 from aggregator.sources.memory import read_memory
 from aggregator.sources.memory.pickle_bytes import PickleBytes
 from aggregator.sources.memory.pickled import read_pickle
+from profiler_cli.dlprof import main
 from tests.conftest import ProfileFactory
 from tests.memory.pickles import SNAPSHOTS, event, frame, load, segment, write
 
@@ -187,6 +188,15 @@ def test_a_large_cut_file_is_refused_before_it_is_read(
     monkeypatch.setattr(PickleBytes, "refill", lambda _: pytest.fail("reads it"))
     with pytest.raises(ProfileError, match="cut off"):
         read_memory(path)
+
+
+def test_a_snapshot_of_no_device_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "empty.pickle"
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[], []]}))
+    assert main(["memory", str(path)]) == 4
+    assert "holds no recording of GPU memory. [PROFILE_UNSUPPORTED]" in capsys.readouterr().err
 
 
 def test_refusals_of_the_command_are_small_and_have_no_traceback(tmp_path: Path) -> None:

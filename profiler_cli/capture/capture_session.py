@@ -89,8 +89,10 @@ class Ending:
         """What the application did, after "the application"."""
         if self.is_timed_out:
             return "was ended after --duration"
-        if self.signals:
-            return f"was ended by {signal.Signals(self.signals[0]).name}"
+        if self.signals and self.code != 128 + self.signals[0]:
+            # A program may handle the signal and go on.
+            name = signal.Signals(self.signals[0]).name
+            return f"ended after {name} with exit code {self.code}"
         if not self.code:
             return "ended"
         with suppress(ValueError):

@@ -89,3 +89,15 @@ def test_process_of_another_user_may_still_write(
     assert not collection._are_complete()
     (tmp_path / "complete.123").touch()
     assert collection._are_complete()
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (128 + signal.SIGINT, "was ended by SIGINT"),
+        (3, "ended after SIGINT with exit code 3"),
+        (0, "ended after SIGINT with exit code 0"),
+    ],
+)
+def test_a_program_that_handled_a_signal_was_not_ended_by_it(code: int, words: str) -> None:
+    assert Ending(code=code, signals=[signal.SIGINT]).words == words

@@ -264,7 +264,7 @@ def test_bytes_that_no_memory_has_are_unknown(tmp_path: Path, kind: str) -> None
 
 
 def test_work_of_two_processes_needs_no_process_id(tmp_path: Path) -> None:
-    """The number of its call is one of a single process, or its GPU tells which."""
+    """The number of its call is one of a single process, or its GPU decides."""
     trace = Trace()
     for rank in (0, 1):
         trace.gpu(rank)

@@ -286,7 +286,7 @@ def _is_gzip(file: BufferedReader | gzip.GzipFile) -> bool:
     try:
         return file.peek(2).startswith(GZIP_MAGIC)
     except _BAD_GZIP:
-        return False  # Whoever reads it is told.
+        return False  # Reading it raises the error.
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,15 @@ def test_an_op_that_stays_ends_what_goes_and_threads_are_apart() -> None:
     spans = _spans((0, 0, 100, 1), (1, 20, 40, 1), (0, 150, 160, 2), (1, 5, 10, 2))
     assert _removed(spans, 0)[1] == [(0, 20)]
     assert _removed(spans, 0)[2][0][1] == 160
+
+
+def test_threads_of_32_bits_are_apart_in_a_long_capture() -> None:
+    second = 1_000_000_000
+    rows = ((0, 0, 100, 1), (1, 20, 40, 1), (0, 150, 160, 2), (1, 5, 10, 2))
+    spans = _spans(*((op, start * second, stop * second, at) for op, start, stop, at in rows))
+    spans = replace(spans, thread=spans.thread.astype(np.int32))
+    assert _removed(spans, 0)[1] == [(0, 20 * second)]
+    assert _removed(spans, 0)[2][0][1] == 160 * second
 
 
 @pytest.mark.parametrize("name", ["relu", "conv2d"])

@@ -188,6 +188,61 @@ def test_kernels_have_names_and_other_work_has_none(tmp_path: Path) -> None:
     assert {names.short[row] for row in work.name.tolist() if row >= 0} == {"sgemm"}
 
 
+def test_codes_beyond_32_bits_are_kept_whole() -> None:
+    largest = (1 << 31) - 1
+    for op in (largest, largest + 1, 1 << 40):
+        kept = KeptTables()
+        columns: dict[str, Any] = {"op": np.array([1, op]), "start": np.array([0, 5])}
+        table = Table("op_instances", columns | {"stop": np.array([9, 9]), "thread": np.ones(2)})
+        assert list(kept.keep([table])) == [table]
+        assert EventStore(kept).op_calls().op.tolist() == [0, op - 1]
+
+
+def test_results_do_not_depend_on_the_width_of_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow, contents = EventStore._narrow, []
+
+    def wide(store: EventStore, table: str, names: Sequence[str]) -> list[Int64]:
+        return [column.astype(np.int64) for column in narrow(store, table, names)]
+
+    for read in (narrow, wide):
+        monkeypatch.setattr(EventStore, "_narrow", read)
+        database = analyze(_long_steps(), tmp_path)
+        database.aggregate(iter_start=2, iter_stop=6)
+        contents.append(_rows(database.path))
+        database.path.unlink()
+    narrow_rows, wide_rows = contents
+    assert narrow_rows["op_sensitivity"]
+    assert narrow_rows["owners"]
+    assert narrow_rows == wide_rows
+
+
+def _long_steps() -> Trace:
+    """Steps of 3 s on two threads: the product of a thread and a time needs more than 32 bits."""
+    trace, length = Trace(), 3_000_000_000
+    trace.gpu()
+    first, second = trace.thread(tid=1), trace.thread(tid=2)
+    for step in range(8):
+        at = step * length
+        first.range(f"iteration {step}", at, at + length - 1_000)
+        for thread, begin in ((first, at), (second, at + length // 2)):
+            thread.op("conv2d", begin + 1_000, begin + length // 4, sizes="[[8, 3, 4, 4]]")
+            launched = begin + length // 5
+            thread.launch("sgemm", launched, gpu=(launched + 9_000, launched + length // 9))
+    return trace
+
+
+def _rows(database: Path) -> dict[str, list[tuple[Any, ...]]]:
+    with closing(sqlite3.connect(database)) as connection:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        tables = {name for (name,) in connection.execute(query)} - {"dldb_meta", "aggregations"}
+        return {
+            name: connection.execute(f'SELECT * FROM "{name}"').fetchall()
+            for name in sorted(tables)
+        }
+
+
 def test_a_launch_is_found_by_process_start_and_end_whatever_its_op() -> None:
     calls = Calls(
         *np.array([[0, 5, 5, 5], [9, 7, 8, 8], [0, 1, 2, 3], [0, 1, 0, 1]]), *_zeros(3, 4)

@@ -19,7 +19,7 @@ from aggregator.tables.declared.summaries import (
     RESOURCE_USAGE,
     TENSOR_CORE_EFFICIENCY,
 )
-from aggregator.tables.plotly import bars, heat_map, iterations, roofline, shares
+from aggregator.tables.plotly import bars, iterations, roofline, shares
 from aggregator.tables.plotly.theme import Figure, Theme, empty_figure
 from aggregator.tables.plotly.values import Table
 from aggregator.tables.replay import rank_report
@@ -58,7 +58,7 @@ def _roofline(data: AggregationData, look: Look) -> Figure:
 
 def _slow_ranks(data: AggregationData, look: Look) -> Figure:
     try:
-        return heat_map.slow_ranks(rank_report(data).answer(), look.theme)
+        return bars.slow_ranks(rank_report(data).answer(), look.theme)
     except ReplayError as error:
         return empty_figure(look.theme, error.message)
 

@@ -24,7 +24,7 @@ from aggregator.replay.rank_report import (
     read_slow_ranks,
 )
 from aggregator.replay.reader import read_replayed
-from aggregator.tables.plotly.heat_map import slow_ranks
+from aggregator.tables.plotly.bars import slow_ranks
 from dlprof_client import connect
 from profiler_cli.dlprof import main
 from tests.builders import Analyzed, Row, Trace, analyze

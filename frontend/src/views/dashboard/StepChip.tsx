@@ -22,7 +22,8 @@ export function isProfiledOnly(data: PerformanceSummary): boolean {
 export function stepOf(data: PerformanceSummary): { ns: number | null; words: string } {
   const bare = data.bare_step_ns ?? data.given_step_ns;
   if (bare !== null) return { ns: bare, words: t("Step time (without profiling)") };
-  const ns = data.step_ns ?? data.iter_median_ns;
+  // A database that counts steps and has none holds iterations alone.
+  const ns = data.step_ns ?? (data.loop_steps === null ? data.iter_median_ns : null);
   if (ns === null) return { ns: data.iter_avg_ns, words: t("Average iteration time") };
   return data.step_statistic === "mean"
     ? { ns, words: t("Step time (mean, as profiled)") }

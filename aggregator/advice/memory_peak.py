@@ -9,6 +9,7 @@ from aggregator.texts import Text, say
 
 NAME = "memory_peak"
 FULL_PCT = 85.0  # The CUDA context, libraries and other processes need the rest.
+LEAST_LOWERED = 0.01  # A server that keeps its cache for good gains nothing by any of them.
 _HINTS = {
     "batch": say("halve the micro-batch and accumulate the gradients of two"),
     "bf16-states": say("keep the states of the optimizer in BF16"),
@@ -18,12 +19,13 @@ _HINTS = {
 
 def advise(facts: Facts) -> Answer:
     """Find a memory that is full or exhausted, and what would lower its peak most."""
-    full = [recording for recording in facts.memories if _is_full(recording) and recording.changes]
+    full = [memory for memory in facts.memories if _is_full(memory) and _changes(memory)]
     if not full:
         return None
     memory = max(full, key=lambda item: (item.failures, item.peak_reserved, -item.recording))
     kind, size = next(iter(memory.kinds.items()))
-    change, peak = memory.changes[0]
+    changes = _changes(memory)
+    change, peak = changes[0]
     return Finding(
         advice=NAME,
         gain_pct=None,
@@ -39,9 +41,7 @@ def advise(facts: Facts) -> Answer:
             "shows the peak up to its failure only"
         ),
         frameworks="PyTorch",
-        evidence=tuple(
-            Item("setting", f"{name}: {size_text(after)}") for name, after in memory.changes
-        ),
+        evidence=tuple(Item("setting", f"{name}: {size_text(after)}") for name, after in changes),
         severity=Severity.HIGH if memory.failures else Severity.MEDIUM,
         proof=Proof(
             "SELECT sum(bytes_at_peak) AS bytes_at_peak FROM view_memory_peak"
@@ -54,6 +54,12 @@ def advise(facts: Facts) -> Answer:
 
 def _is_full(memory: RecordedMemory) -> bool:
     return bool(memory.failures) or (memory.used_pct or 0.0) >= FULL_PCT
+
+
+def _changes(memory: RecordedMemory) -> list[tuple[str, int]]:
+    """Return the changes that lower the peak, and the peak with each."""
+    most = memory.peak_allocated * (1 - LEAST_LOWERED)
+    return [(change, peak) for change, peak in memory.changes if peak <= most]
 
 
 def _problem(memory: RecordedMemory, kind: str, size: int) -> Text:

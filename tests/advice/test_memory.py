@@ -145,3 +145,8 @@ def test_a_full_memory_gets_the_best_change(reserved: int, *, is_found: bool) ->
     assert isinstance(found, Finding) == is_found
     if isinstance(found, Finding):
         assert "25.00 GiB" in found.recommendation
+
+
+def test_a_full_memory_that_no_change_lowers_gets_no_advice() -> None:
+    full = memory(peak_reserved=70 * GIB, changes=(("batch", 40 * GIB),))
+    assert memory_peak.advise(Memories(full)) is None  # type: ignore[arg-type]

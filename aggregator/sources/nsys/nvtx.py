@@ -26,7 +26,7 @@ from aggregator.profile.profile import DEFAULT_DOMAIN, Annotation, Marks, Ranges
 from aggregator.sources.arrow_columns import arrow_connection, integers
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.nvtx_text import split_texts
-from aggregator.system.arrow_arrays import to_numpy
+from aggregator.system.arrow_arrays import from_numpy, to_numpy
 
 if TYPE_CHECKING:
     from aggregator.profile.arrays import Bool, Int32, Int64
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MAX_NAME_CHARS = 1000
 """Longer names are cut: a range's name becomes part of the name of every op in it."""
 EVENT_CATEGORY = 33
+#: Comparing with a number of Python loads pandas.
+_ZERO = from_numpy(np.array([0]))[0]
 _PAYLOADS = (
     "uint64Value",
     "int64Value",
@@ -86,7 +88,7 @@ class NvtxSlice:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch of rows."""
-        has_place = pc.and_(batch.column(2).is_valid(), pc.greater(batch.column(3), 0))
+        has_place = pc.and_(batch.column(2).is_valid(), pc.greater(batch.column(3), _ZERO))
         if lost := batch.num_rows - (pc.sum(has_place).as_py() or 0):
             self.unplaced += lost
             batch = batch.filter(has_place)

@@ -43,9 +43,7 @@ NOT_IN_DATABASE = say(
 )
 #: Why a value is unknown, by the flag of the profile for values that were not measured.
 NOT_MEASURED = {
-    "io_measured": say(
-        "I/O not recorded (only a capture by Nsight Systems with its option -t osrt holds it)."
-    ),
+    "io_measured": say("I/O not recorded (Nsight Systems with -t osrt does)."),
     "dataloader_measured": say("The profile contains no ranges of a data loader."),
     "has_ops": say("The profile contains no ops: which kernels could use Tensor Cores is unknown."),
 }

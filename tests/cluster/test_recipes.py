@@ -77,12 +77,12 @@ def document_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, A
 def test_batch_script_of_slurm_finds_the_slow_rank(
     tmp_path: Path, cluster: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    part = " --delay=120 --duration=60"
+    part = '" python train.py'
     script = block("bash")
     assert part in script
     done = subprocess.run(
         # The programs of this test end at once, and the recorder is a stand-in for nsys.
-        ["bash", "-c", script.replace(part, " --collector=nsys --bare_steps=0")],
+        ["bash", "-c", script.replace(part, f'" --collector=nsys --bare_steps=0{part[1:]}')],
         cwd=tmp_path,
         env=cluster,
         capture_output=True,

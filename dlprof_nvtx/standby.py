@@ -11,6 +11,7 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ CHECK_NS = 100_000_000
 """How often a process looks for a request."""
 AHEAD_NS = 500_000_000
 """Ranks begin so long after the first of them has seen a request: by then all have."""
+RECENT_STEPS = 20
+"""The shortest of so many tells how many steps that is: one slow step would make it too few."""
 KEPT_STEPS, LEAST_KEPT = 200, 3
 """Of the steps without profiling those of the last minute are kept for the next window, at most and
 at least so many: steps that have become slower are not to be compared with a mixture of both."""
@@ -101,13 +104,21 @@ class Standby:
         self.folder = Path(folder)
         return self.is_active
 
-    def is_due(self, loop: int, number: int, gap_ns: int, now_ns: int, *, has_ranks: bool) -> bool:
+    def is_due(
+        self,
+        loop: int,
+        number: int,
+        steps: Sequence[tuple[int, int]],
+        now_ns: int,
+        *,
+        has_ranks: bool,
+    ) -> bool:
         """Return whether a window begins after this step.
 
         Args:
             loop: Number of the loop whose step has ended, equal in all ranks.
             number: Number of the step in that loop.
-            gap_ns: Length of the step; 0: unknown.
+            steps: Length and end of the steps until now, without profiling.
             now_ns: The time, of the host's clock.
             has_ranks: Whether all ranks of a job record the same steps.
         """
@@ -118,18 +129,27 @@ class Standby:
             self._checked_ns = now_ns
             self.request = self._look()
             if self.request is not None:
-                self._accept(self.request, loop, number, gap_ns, has_ranks=has_ranks)
+                self._accept(self.request, loop, number, steps, has_ranks=has_ranks)
         return self.request is not None and number >= self.first
 
     def _accept(
-        self, request: Request, loop: int, number: int, gap_ns: int, *, has_ranks: bool
+        self,
+        request: Request,
+        loop: int,
+        number: int,
+        steps: Sequence[tuple[int, int]],
+        *,
+        has_ranks: bool,
     ) -> None:
         self.first = number
         if has_ranks and request.pids is None:
-            own = number + 1 + AHEAD_NS // max(gap_ns, 1) if gap_ns else number + 1
+            shortest_ns = min((length for length, _ in steps[-RECENT_STEPS:]), default=AHEAD_NS)
+            own = number + 1 + AHEAD_NS // max(shortest_ns, 1)
             found = agreement.agree(f"record.{request.name}.{loop}", str(own))
             self.first = int(found) if found.isdecimal() else own
         self._write(f"seen.{request.name}.{os.getpid()}", {"first": self.first})
+        if number > self.first:
+            self.answer(f"process {os.getpid()} saw the request after the first step", is_late=True)
 
     def _look(self) -> Request | None:
         """Read the request, if there is a new one for this process."""
@@ -161,11 +181,11 @@ class Standby:
             return True
         return (found.st_mtime_ns, found.st_ino) != self._stamp
 
-    def answer(self, problem: str = "") -> None:
-        """Say that the window is complete, or why there is none."""
+    def answer(self, problem: str = "", *, is_late: bool = False) -> None:
+        """Say that the window is complete, or why there is none, or none of any rank."""
         if self.request is not None:
             name, self.request = self.request.name, None
-            self._write(f"done.{name}.{os.getpid()}", {"problem": problem})
+            self._write(f"done.{name}.{os.getpid()}", {"problem": problem, "is_late": is_late})
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         part = self.folder / f"{name}.part"

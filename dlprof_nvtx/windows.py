@@ -358,7 +358,7 @@ class Windows:
                 self.on_settled()
             STANDBY.minutes.add(STANDBY.folder, loop.name, gap_ns, now_ns)
         has_ranks = agreement.has_ranks()
-        if STANDBY.is_due(loop.index, loop.number, gap_ns, now_ns, has_ranks=has_ranks):
+        if STANDBY.is_due(loop.index, loop.number, loop.unprofiled, now_ns, has_ranks=has_ranks):
             last_ns = now_ns - STANDBY.minutes.line_ns
             recent = sum(end_ns - length_ns >= last_ns for length_ns, end_ns in loop.unprofiled)
             kept = min(max(recent, LEAST_KEPT), KEPT_STEPS)

@@ -200,8 +200,7 @@ def request_window(
         for number in pids:
             _take(job, number, target)
     if not any(target.glob("*.records")):
-        reason = reasons[0] if reasons else say("the job has ended")
-        raise CollectorError(say("Nothing was recorded: {reason}.", reason=reason.rstrip(".")))
+        raise _nothing_recorded(reasons[0] if reasons else say("the job has ended"))
     ended = [
         say("Process {pid} ended before the window was complete.", pid=number) for number in gone
     ]
@@ -327,8 +326,11 @@ def _wait_for_end(
             done = job.folder / f"done.{name}.{number}"
             if done.exists():
                 waiting.discard(number)
-                with suppress(OSError, ValueError):
-                    reason = str(read_object(done.read_text())["problem"])
+                with suppress(OSError, ValueError, KeyError):
+                    answer = read_object(done.read_text())
+                    reason = str(answer["problem"])
+                    if answer.get("is_late"):
+                        raise _nothing_recorded(reason)
                     reasons += [reason] if reason else []
             elif not is_alive(number):
                 waiting.discard(number)
@@ -342,6 +344,10 @@ def _wait_for_end(
     reasons += problems(job.records)
     forget_problems(job.records)  # The next window begins anew.
     return reasons
+
+
+def _nothing_recorded(reason: str) -> CollectorError:
+    return CollectorError(say("Nothing was recorded: {reason}.", reason=reason.rstrip(".")))
 
 
 def _records(job: Job, pids: Sequence[int]) -> list[Path]:

@@ -52,7 +52,7 @@ class SlowRanks:
 
     @property
     def step_ns(self) -> float:
-        """Measured step: the median; the mean if the named rank is late in some. Unit: ns."""
+        """Measured step: the median if the named rank is always late, else the mean. Unit: ns."""
         return self._of_steps(self.measured_ns)
 
     def predicted_ns(self, rank: int) -> float:
@@ -80,8 +80,13 @@ class SlowRanks:
         return gain
 
     def _of_steps(self, time_ns: Float64) -> float:
-        """What counts of the times of all steps: a few slow ones do not change the median."""
-        return float(time_ns.mean() if len(self.slow_steps) else np.median(time_ns))
+        """What counts of the times of all steps: a few slow ones do not change the median.
+
+        Where ranks take turns, the median of the steps without one of them is that of other steps:
+        only means can be subtracted.
+        """
+        is_constant = self.named is not None and not len(self.slow_steps)
+        return float(np.median(time_ns) if is_constant else time_ns.mean())
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,18 @@ def test_a_rank_that_is_late_now_and_then_is_named_where_steps_vary_much(seed: i
     assert (found.named, found.every) == (slow, 5)
 
 
+@pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 6])
+def test_the_later_of_two_ranks_in_turns_costs_the_step_more(seed: int) -> None:
+    """The median step would not change where half of the steps gain nothing."""
+    job = replace(random_job(seed), ranks=2, steps=10, jitter=0.004)
+    factor = speeds(job, seed) * np.exp(np.random.default_rng(seed).normal(0, 0.12, (2, 10)))
+    found, _ = analyzed(job, factor, seed)
+    assert found.named is None
+    assert found.contribution.argmax() == found.late_ns.mean(axis=1).argmax()
+    gain_ns = [found.step_ns - found.predicted_ns(rank) for rank in range(2)]
+    assert gain_ns == pytest.approx((found.replayed_ns - found.without_ns).mean(axis=1), abs=1)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_balanced_ranks_name_no_rank(seed: int) -> None:
     job = random_job(seed)

@@ -10,7 +10,7 @@ from aggregator.advice.evidence import gpu_item, kernel_evidence
 from aggregator.advice.facts import Facts, Gpu
 from aggregator.advice.finding import Answer, Finding, Remedy
 from aggregator.profile.arrays import Bool
-from aggregator.profile.intervals import flatten, union_of
+from aggregator.profile.intervals import flatten, uncovered_between
 from aggregator.replay.communication import overlap_communication
 from aggregator.texts import Text, say
 
@@ -31,9 +31,7 @@ def exposed_ns(facts: Facts, gpu: Gpu, rows: Bool) -> int:
     start = work.start_ns[here] + np.maximum(work.waiting_ns[here], 0)
     moving = flatten(np.minimum(start, work.end_ns[here]), work.end_ns[here])
     edges = np.array([gpu.low_ns, gpu.high_ns], dtype=np.int64)
-    both = union_of(gpu.computing, moving).covered_before(edges)
-    alone = gpu.computing.covered_before(edges)
-    return int(both[1] - both[0] - alone[1] + alone[0])
+    return int(uncovered_between(moving, gpu.computing, edges).sum())
 
 
 def advise(facts: Facts) -> Answer:

@@ -105,7 +105,8 @@ class RankWait:
 
     rank: int  # Its number.
     device: int  # GPU that it used most; -1: none.
-    waiting_ns: int  # Time it waited for other ranks. Unit: ns.
+    waiting_ns: int  # Time it waited for other ranks, hidden by computing or not. Unit: ns.
+    exposed_ns: int  # Time it waited while no kernel computed on its GPU. Unit: ns.
     kept_waiting_ns: int  # Total time that the other ranks waited for it. Unit: ns.
     # How late it entered a collective at most, by iteration of the window. Unit: ns.
     late_ns: Mapping[int, int]

@@ -24,9 +24,9 @@ def advise(facts: Facts) -> Answer:
 
     A rank that has more to compute is found by ``imbalanced_gpus``.
     """
-    share = waiting_pct(facts)
-    if share < MIN_SHARE_PCT or isinstance(imbalanced_gpus.advise(facts), Finding):
+    if waiting_pct(facts) < MIN_SHARE_PCT or isinstance(imbalanced_gpus.advise(facts), Finding):
         return None
+    share = facts.share_pct(sum(rank.exposed_ns for rank in facts.rank_waits))
     late = max(facts.rank_waits, key=lambda rank: (rank.kept_waiting_ns, -rank.rank))
     caused = sum(rank.kept_waiting_ns for rank in facts.rank_waits)
     is_named = late.kept_waiting_ns >= MAIN_RATIO * caused
@@ -37,7 +37,8 @@ def advise(facts: Facts) -> Answer:
         recommendation=_recommendation(facts, late) if is_named else _even_work(),
         reasoning=say(
             "For each collective, the time between its start on a rank and its start on the last "
-            "rank; all of it is saved if the ranks enter it at the same time"
+            "rank, while no kernel computes; all of it is saved if the ranks enter it at the same "
+            "time"
         ),
         is_guess=not is_named,
         evidence=_evidence(facts, late if is_named else None),
@@ -53,7 +54,10 @@ def advise(facts: Facts) -> Answer:
 
 
 def waiting_pct(facts: Facts) -> float:
-    """Share of the steps in which ranks wait for each other; 0 if there are not several."""
+    """Share of the steps in which ranks wait for each other, hidden by computing or not.
+
+    It is 0 if there are not several. What a rank costs is said by the exposed part and the replay.
+    """
     if len(facts.rank_waits) < 2:
         return 0.0
     return facts.share_pct(sum(rank.waiting_ns for rank in facts.rank_waits))
@@ -81,7 +85,8 @@ def _gain_ns(facts: Facts, late: RankWait) -> float:
     if distance:
         return float(sum(stalls))
     others = len(facts.rank_waits) - 1
-    return max(late.kept_waiting_ns / others - late.waiting_ns, 0.0)
+    most = max(wait.exposed_ns for wait in facts.rank_waits)  # What computing hides costs nothing.
+    return min(max(late.kept_waiting_ns / others - late.waiting_ns, 0.0), most)
 
 
 def _problem(facts: Facts, late: RankWait, share: float) -> Text:
@@ -163,7 +168,8 @@ def _even_work() -> Text:
 
 def _evidence(facts: Facts, late: RankWait | None) -> tuple[Item, ...]:
     names = {gpu.device: gpu.name for gpu in facts.gpus}
-    ordered = sorted(facts.rank_waits, key=lambda rank: -rank.kept_waiting_ns)
-    gpus = (gpu_item(wait.device, names.get(wait.device, ""), None) for wait in ordered[:1])
-    waits = (Item("rank", f"{wait.rank}", wait.kept_waiting_ns) for wait in ordered[:5])
+    latest = max(facts.rank_waits, key=lambda rank: rank.kept_waiting_ns)
+    gpus = (gpu_item(latest.device, names.get(latest.device, ""), None),)
+    ordered = sorted(facts.rank_waits, key=lambda rank: -rank.exposed_ns)
+    waits = (Item("rank", f"{wait.rank}", wait.exposed_ns) for wait in ordered[:5])
     return (*waits, *gpus, *(() if late is None else _pauses(facts, late)[:3]))

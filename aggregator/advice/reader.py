@@ -20,7 +20,7 @@ from aggregator.events.steps import Between
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, Steps, read_steps, read_unprofiled_step
 from aggregator.profile.arrays import NO_ROW, Bool, distinct
-from aggregator.profile.intervals import Flattened, flatten, union_of
+from aggregator.profile.intervals import Flattened, flatten, uncovered_between, union_of
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.rank_report import read_kernel_iterations, read_rank_gains
 from aggregator.replay.reader import read_replayed, read_window
@@ -47,15 +47,19 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
     """
     steps = read_steps(store, aggr)
     if known is not None and _window(known.steps) == _window(steps):
-        return replace(
+        facts = replace(
             known, aggr=aggr, steps=steps, bare_step_ns=read_unprofiled_step(store, aggr)
         )
+        # The ranks are compared in all steps, of which an aggregation may have more or fewer.
+        same = np.array_equal(known.steps.number, steps.number)
+        return facts if same else _with_rank_gains(facts, store)
     work = _read_work(store, aggr, steps)
     if not len(work):
         raise NoStepsError
     names, meta = store.names, dict(store.values("dldb_meta", "key", "value"))
     moves = np.append(names.communicates, False)[work.name]
     several = meta.get("are_ranks") == "0" and _launchers(store) > 1
+    gpus = _gpus(store, work, steps, moves)
     facts = Facts(
         aggr=aggr,
         domain=str(store.values("domains", "id", "name")[0][1]),
@@ -66,7 +70,7 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         names=names,
         call_names=store.call_names,
         waits=_read_waits(store, steps),
-        gpus=_gpus(store, work, steps, moves),
+        gpus=gpus,
         idle_devices=() if _is_part_of_job(meta) else _idle_devices(store, work),
         settings=store.settings,
         has_graphs=bool((work.kind == WorkKind.GRAPH).any()),
@@ -76,15 +80,19 @@ def read_facts(store: EventStore, aggr: int, known: Facts | None = None) -> Fact
         is_sure_of_steps=meta.get("key_node_confidence") not in _UNCERTAIN
         and not (store.lost_records or several),
         limits=store.limits,
-        rank_waits=_rank_waits(store, aggr, steps),
+        rank_waits=_rank_waits(store, aggr, steps, gpus),
         has_several_loops=several,
         replayed=_replayed(store, aggr, steps, len(work)),
         bare_step_ns=read_unprofiled_step(store, aggr),
     )
-    if steps.is_single or late_ranks.waiting_pct(facts) < late_ranks.MIN_SHARE_PCT:
+    return _with_rank_gains(facts, store)
+
+
+def _with_rank_gains(facts: Facts, store: EventStore) -> Facts:
+    if facts.steps.is_single or late_ranks.waiting_pct(facts) < late_ranks.MIN_SHARE_PCT:
         return facts
     # Replaying the ranks takes long if they are many, and nothing else needs it.
-    return replace(facts, rank_gains=read_rank_gains(store, aggr))
+    return replace(facts, rank_gains=read_rank_gains(store, facts.aggr))
 
 
 MOST_REPLAYED = 2_000_000
@@ -273,7 +281,9 @@ def _read_ops(store: EventStore, aggr: int, steps: Steps) -> JudgedOps:
     return JudgedOps(**vars(ops), fit=fit, shapes=shown)
 
 
-def _rank_waits(store: EventStore, aggr: int, steps: Steps) -> tuple[RankWait, ...]:
+def _rank_waits(
+    store: EventStore, aggr: int, steps: Steps, gpus: tuple[Gpu, ...]
+) -> tuple[RankWait, ...]:
     """Return how long each rank waited in the collectives that the window launched.
 
     Empty if this is unknown for any rank: the others may have waited for it.
@@ -282,7 +292,8 @@ def _rank_waits(store: EventStore, aggr: int, steps: Steps) -> tuple[RankWait, .
     ranks = store.values("ranks", "rank", "id", "device")
     if len(ranks) < 2:
         return ()
-    found, (api_start,) = store.collectives, store.integers("kernels", ("api_start",))
+    by_device = {gpu.device: gpu for gpu in gpus}
+    found, (start, api_start) = store.collectives, store.integers("kernels", ("start", "api_start"))
     launched = api_start[found.kernel]
     found = found.rows((launched >= steps.api_low_ns) & (launched < steps.api_high_ns))
     result = []
@@ -290,7 +301,8 @@ def _rank_waits(store: EventStore, aggr: int, steps: Steps) -> tuple[RankWait, .
         mine = found.rows(found.rank == row)
         known = mine.rows(mine.waiting_ns >= 0)
         late = mine.rows(mine.kept_waiting_ns >= 0)
-        if not len(known) or not len(late) or device not in numbers:
+        gpu = by_device.get(numbers.get(device, NO_ROW))
+        if not len(known) or not len(late) or gpu is None:
             return ()
         # The others waited for it together: how late it came is the mean of one of them.
         late_ns = late.kept_waiting_ns // np.maximum(late.num_ranks - 1, 1)
@@ -300,6 +312,16 @@ def _rank_waits(store: EventStore, aggr: int, steps: Steps) -> tuple[RankWait, .
             iteration[is_inside].tolist(), late_ns[is_inside].tolist(), strict=True
         ):
             by_iteration[number] = max(by_iteration.get(number, 0), time_ns)
-        waiting_ns, kept_ns = int(known.waiting_ns.sum()), int(late.kept_waiting_ns.sum())
-        result.append(RankWait(int(rank), int(numbers[device]), waiting_ns, kept_ns, by_iteration))
+        begun, edges = start[known.kernel], np.array([gpu.low_ns, gpu.high_ns], dtype=np.int64)
+        waiting = flatten(begun, begun + known.waiting_ns)
+        result.append(
+            RankWait(
+                rank=int(rank),
+                device=gpu.device,
+                waiting_ns=int(known.waiting_ns.sum()),
+                exposed_ns=int(uncovered_between(waiting, gpu.computing, edges).sum()),
+                kept_waiting_ns=int(late.kept_waiting_ns.sum()),
+                late_ns=by_iteration,
+            )
+        )
     return tuple(result)

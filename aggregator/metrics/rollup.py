@@ -21,7 +21,7 @@ from aggregator.metrics.statistics import percent
 from aggregator.metrics.window import Window, open_window
 from aggregator.options import AggregationRequest
 from aggregator.profile.arrays import Bool, Int64, Integers
-from aggregator.profile.intervals import union_of
+from aggregator.profile.intervals import uncovered_between
 from aggregator.system.progress import NullProgress, Progress
 
 
@@ -142,8 +142,7 @@ def _communication(data: RollupInput, edges: Int64, num_devices: int) -> tuple[I
     exposed = total.copy()
     for computing, moving in data.collectives:
         total += np.diff(moving.covered_before(edges))
-        both = union_of(computing, moving)
-        exposed += np.diff(both.covered_before(edges) - computing.covered_before(edges))
+        exposed += uncovered_between(moving, computing, edges)
     return total // num_devices, exposed // num_devices
 
 

@@ -73,6 +73,13 @@ def union_of(*parts: Flattened) -> Flattened:
     )
 
 
+def uncovered_between(part: Flattened, cover: Flattened, edges_ns: Int64) -> Int64:
+    """Return the length of ``part`` outside ``cover`` between successive edges. Unit: ns."""
+    both = union_of(cover, part).covered_before(edges_ns)
+    result: Int64 = np.diff(both - cover.covered_before(edges_ns))
+    return result
+
+
 @dataclass(frozen=True)
 class SegmentUnion:
     """Unions of intervals per segment, such as an op instance; one row per segment."""

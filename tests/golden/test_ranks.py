@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from aggregator.advice.reader import read_facts
+from aggregator.dldb.event_reader import stored_events
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate
 from aggregator.ranks.rank_import import import_ranks
+from aggregator.replay.rank_report import read_slow_ranks
 from aggregator.system.progress import NullProgress
 from tests.builders import query
 from tests.rank_files import (
@@ -178,12 +181,27 @@ def test_ranks_keep_apart_what_hosts_share(two: list[Path], tmp_path: Path) -> N
     assert query(database, "SELECT num_gpus FROM view_system_config") == [("6",)]
 
 
+def test_advice_and_the_ranks_have_the_same_waiting_and_saving(
+    imported: ProfileFactory, tmp_path: Path
+) -> None:
+    """The first aggregation has one step more, in which the ranks are compared."""
+    path = shutil.copyfile(imported(NAME), tmp_path / "steady.sqlite")
+    aggregate(path, AggregationRequest(iter_start=2, iter_stop=11), NullProgress())
+    waits = "SELECT rank, exposed_waiting_ns FROM view_ranks WHERE aggr_id = 2 ORDER BY rank"
+    with closing(sqlite3.connect(path)) as connection:
+        store = stored_events(connection)
+        whole = read_facts(store, 1)
+        facts, alone = read_facts(store, 2, whole), read_facts(store, 2)
+        slowdown = read_slow_ranks(store, 2).found.slowdown
+    # As unions of intervals over the export say: waiting without the computing of the GPU.
+    assert query(path, waits) == [(0, 69_745_238), (1, 56_299_718)]
+    assert [(wait.rank, wait.exposed_ns) for wait in facts.rank_waits] == query(path, waits)
+    assert facts.rank_gains == alone.rank_gains != whole.rank_gains
+    advice = "SELECT gain_pct FROM view_advice WHERE advice_name = 'late_ranks' AND aggr_id = 2"
+    assert query(path, advice) == [(pytest.approx(100.0 * (1.0 - 1.0 / slowdown), abs=0.005),)]
+
+
 def test_advice_says_how_long_ranks_wait_for_each_other(joined: Path) -> None:
-    from contextlib import closing
-
-    from aggregator.advice.reader import read_facts
-    from aggregator.dldb.event_reader import stored_events
-
     with closing(sqlite3.connect(joined)) as connection:
         facts = read_facts(stored_events(connection), 1)
     steps = facts.steps
@@ -195,7 +213,7 @@ def test_advice_says_how_long_ranks_wait_for_each_other(joined: Path) -> None:
     )
     assert found == query(joined, sql)
     wall = steps.count * facts.step_ns * len(found)
-    share = 100.0 * sum(waiting for _, waiting, _ in found) / wall
+    share = 100.0 * sum(wait.exposed_ns for wait in facts.rank_waits) / wall
     advice = "SELECT problem FROM view_advice WHERE advice_name = 'late_ranks' AND aggr_id = 1"
     ((problem,),) = query(joined, advice)
     assert f"wait {share:.0f}% of the step for each other" in problem

@@ -13,7 +13,8 @@ from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.importing.imported import ImportedProfile, inverse_order
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup
-from aggregator.profile.intervals import Flattened, flatten, union_of
+from aggregator.profile.arrays import Int64
+from aggregator.profile.intervals import Flattened, flatten, uncovered_between
 
 SAME_CLOCK, START_TIMES, COLLECTIVES, NOTHING = (
     "same clock",
@@ -142,14 +143,15 @@ def _device_times(
     computing, moving = data.collectives[device]
     waiting = _waiting(connection, device + 1, *edges[[window.first, window.last + 1]].tolist())
 
-    def inside_ns(*busy: Flattened) -> int:
-        return int(np.diff(union_of(*busy).covered_before(edges))[window.inside].sum())
+    def inside_ns(time_ns: Int64) -> int:
+        return int(time_ns[window.inside].sum())
 
-    computing_ns = inside_ns(computing)
     return (
-        *(rollup.device_utilization_pct[device], computing_ns, inside_ns(moving)),
-        inside_ns(computing, moving) - computing_ns,
-        None if waiting is None else inside_ns(computing, waiting) - computing_ns,
+        rollup.device_utilization_pct[device],
+        inside_ns(np.diff(computing.covered_before(edges))),
+        inside_ns(np.diff(moving.covered_before(edges))),
+        inside_ns(uncovered_between(moving, computing, edges)),
+        None if waiting is None else inside_ns(uncovered_between(waiting, computing, edges)),
     )
 
 

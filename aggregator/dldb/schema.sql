@@ -1,4 +1,4 @@
--- Version 2.1.13
+-- Version 2.1.14
 -- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 
@@ -1094,6 +1094,8 @@ CREATE TABLE rank_metrics (
     rank INTEGER NOT NULL,
     -- Share of the window in which kernels ran on its GPU; NULL: it has none. Unit: percent.
     gpu_utilization REAL,
+    -- Time in which kernels, graphs, copies or sets ran on its GPU; NULL: it has none. Unit: ns.
+    busy INTEGER,
     -- Time in which kernels that compute ran on its GPU. Unit: ns.
     computing INTEGER,
     -- Time in which kernels that move data between GPUs ran on its GPU. Unit: ns.

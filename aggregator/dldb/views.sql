@@ -659,7 +659,7 @@ SELECT key, value, source, reason, id AS row_id FROM model_config;
 
 CREATE VIEW view_ranks AS
 SELECT m.aggr AS aggr_id, r.rank, r.host AS host_name, p.pid AS process_id, v.device_id,
-       v.host_device_id, r.source_file, m.gpu_utilization, m.computing AS computing_ns,
+       v.host_device_id, r.source_file, m.gpu_utilization, m.busy AS busy_ns, m.computing AS computing_ns,
        m.communication AS communication_ns, m.exposed_communication AS exposed_communication_ns,
        m.exposed_waiting AS exposed_waiting_ns,
        m.exposed_communication - m.exposed_waiting AS exposed_transfer_ns,

@@ -36,6 +36,7 @@ class IterationTimes:
     tc_kernels: Int64  # Of them those that use Tensor Cores.
     kernel_bounds: Int64  # First kernel row of each iteration, plus the total.
     kernel_busy_ns: Int64  # Shape (devices, iterations): time in which a kernel ran. Unit: ns.
+    busy_ns: Int64  # The same of all work: kernels, graphs, copies and sets. Unit: ns.
     # Time in which a kernel moved data between GPUs, mean over visible GPUs. Unit: ns.
     communication_ns: Int64
     exposed_communication_ns: Int64  # Of it the time in which no kernel computed. Unit: ns.
@@ -131,6 +132,7 @@ def compute_iteration_times(data: RollupInput, window: Window) -> IterationTimes
         tc_kernels=np.diff(uses_tc[bounds]),
         kernel_bounds=bounds,
         kernel_busy_ns=cumulative[:, LEVELS.index("graph") + 1],
+        busy_ns=cumulative[:, LEVELS.index("memory") + 1],
         communication_ns=communication,
         exposed_communication_ns=exposed,
     )

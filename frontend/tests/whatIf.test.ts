@@ -72,11 +72,13 @@ it("sorts by what is known to be saved, so that the profiler's time promises not
 });
 
 it("divides the wall clock time of a rank into parts that add up", () => {
-  const rank = { computing_ns: 30, exposed_communication_ns: 25 } as RanksRow;
-  const parts = partsOf(rank, 100);
+  const rank = { busy_ns: 60, computing_ns: 30, exposed_communication_ns: 25 } as RanksRow;
   const none = { transfer: 0, waiting: 0 };
-  expect(parts).toEqual({ ...none, computing: 30, communication: 25, idle: 45 });
+  const kernels = { ...none, computing: 30, communication: 25 };
+  expect(partsOf(rank, 100)).toEqual({ ...kernels, copies: 5, idle: 40, rest: 0 });
+  const older = partsOf({ ...rank, busy_ns: null }, 100);
+  expect(older).toEqual({ ...kernels, copies: 0, idle: 0, rest: 45 });
   const split = { ...rank, exposed_waiting_ns: 20, exposed_transfer_ns: 5 };
   expect(partsOf(split, 100)).toMatchObject({ transfer: 5, waiting: 20, communication: 0 });
-  expect(Object.values(parts).reduce((sum, part) => sum + part)).toBe(100);
+  expect(Object.values(partsOf(rank, 100)).reduce((sum, part) => sum + part)).toBe(100);
 });

@@ -193,8 +193,11 @@ def test_advice_and_the_ranks_have_the_same_waiting_and_saving(
         whole = read_facts(store, 1)
         facts, alone = read_facts(store, 2, whole), read_facts(store, 2)
         slowdown = read_slow_ranks(store, 2).found.slowdown
-    # As unions of intervals over the export say: waiting without the computing of the GPU.
+    # As unions of intervals over the export say: waiting without the computing of the GPU, and all
+    # its kernels, copies and sets.
     assert query(path, waits) == [(0, 69_745_238), (1, 56_299_718)]
+    busy = "SELECT busy_ns FROM view_ranks WHERE aggr_id = 2 ORDER BY rank"
+    assert query(path, busy) == [(201_065_352,), (186_806_447,)]
     assert [(wait.rank, wait.exposed_ns) for wait in facts.rank_waits] == query(path, waits)
     assert facts.rank_gains == alone.rank_gains != whole.rank_gains
     advice = "SELECT gain_pct FROM view_advice WHERE advice_name = 'late_ranks' AND aggr_id = 2"

@@ -78,6 +78,18 @@ def test_exposed_communication_is_split_into_waiting_and_transfer(tmp_path: Path
     assert found.query(query) == [(640, 140, 500), (550, 0, 550)]
 
 
+def test_a_rank_is_busy_while_kernels_or_copies_run(tmp_path: Path) -> None:
+    # GIVEN a kernel from 100 to 300 and a copy from 250 to 450 on rank 0, and half as much on rank 1
+    trace = Trace()
+    for rank, size in enumerate([200, 100]):
+        trace.gpu(rank)
+        thread = trace.thread(pid=PIDS[rank])
+        thread.launch("gemm", 90, gpu=(100, 100 + size), device=rank)
+        thread.copy(50 + size, gpu=(50 + size, 50 + 2 * size), device=rank)
+    query = "SELECT busy_ns, computing_ns FROM view_ranks WHERE aggr_id = 1 ORDER BY rank"
+    assert analyze(trace, tmp_path).query(query) == [(350, 200), (150, 100)]
+
+
 def test_exposed_waiting_is_unknown_where_a_collective_was_not_matched(tmp_path: Path) -> None:
     found = job(tmp_path, [(ALL_REDUCE, [(100, 200), (150, 201), (5000, 5100)])])
     query = "SELECT exposed_communication_ns, exposed_waiting_ns FROM view_ranks ORDER BY rank"

@@ -83,7 +83,7 @@ def message_table(data: ImportedProfile) -> Table:
 
 
 _Counts: TypeAlias = "tuple[int, int, int | None, int, int | None]"
-_DeviceTimes: TypeAlias = "tuple[float, int, int, int, int | None]"
+_DeviceTimes: TypeAlias = "tuple[float, int, int, int, int, int | None]"
 
 
 def write_rank_metrics(
@@ -104,17 +104,17 @@ def write_rank_metrics(
     }
     kernels = _kernel_counts(connection, low, high, [row[1] for row in ranks])
     collectives = _collectives(connection, low, high)
-    mean = _mean([devices[row[2]][1] for row in ranks if row[2] in devices])
+    mean = _mean([devices[row[2]][2] for row in ranks if row[2] in devices])
     rows = []
     for rank, process, device in ranks:
-        utilization, computing, *moving = devices.get(device, (None,) * 5)
+        utilization, busy, computing, *moving = devices.get(device, (None,) * 6)
         imbalance = (
             round(100.0 * (computing / mean - 1.0), 6) if mean and computing is not None else None
         )
         counts = collectives.get(rank, (0, 0, None, 0, None))
         rows.append(
             (
-                *(aggr, rank, utilization, computing, *moving, imbalance),
+                *(aggr, rank, utilization, busy, computing, *moving, imbalance),
                 kernels.get(process, 0),
                 *counts,
             )
@@ -125,8 +125,16 @@ def write_rank_metrics(
 
 
 _COLUMNS = (
-    *("aggr", "rank", "gpu_utilization", "computing", "communication", "exposed_communication"),
-    *("exposed_waiting", "imbalance", "kernels", "collectives", "unmatched", "waiting"),
+    *("aggr", "rank", "gpu_utilization", "busy", "computing", "communication"),
+    *(
+        "exposed_communication",
+        "exposed_waiting",
+        "imbalance",
+        "kernels",
+        "collectives",
+        "unmatched",
+        "waiting",
+    ),
     *("times_last", "kept_waiting"),
 )
 
@@ -148,6 +156,7 @@ def _device_times(
 
     return (
         rollup.device_utilization_pct[device],
+        inside_ns(rollup.times.busy_ns[device]),
         inside_ns(np.diff(computing.covered_before(edges))),
         inside_ns(np.diff(moving.covered_before(edges))),
         inside_ns(uncovered_between(moving, computing, edges)),

@@ -22,6 +22,7 @@ RANKS = TableSpec(
             "Share of the aggregated time in which a kernel ran on the GPU.",
             "t.gpu_utilization",
         ),
+        summed("busy_ns?", "Time in which kernels, graphs, copies or sets ran on the GPU."),
         summed("computing_ns?", "Time in which kernels ran that do not move data between GPUs."),
         real("imbalance_pct?", "Its computing time compared with the mean of all ranks."),
         summed("communication_ns?", "Time in which kernels ran that move data between GPUs."),
@@ -74,7 +75,14 @@ RANKS = TableSpec(
     default_ordering=("rank",),
     key=("rank",),
     lead=("rank",),
-    hidden=("host_device_id", "communication_ns", "kernel_count", "clock_offset_ns", "process_id"),
+    hidden=(
+        "host_device_id",
+        "busy_ns",
+        "communication_ns",
+        "kernel_count",
+        "clock_offset_ns",
+        "process_id",
+    ),
 )
 
 COLLECTIVES = TableSpec(

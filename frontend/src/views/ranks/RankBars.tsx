@@ -13,19 +13,33 @@ const PARTS = [
   ["transfer", t("Exposed transfer")],
   ["waiting", t("Exposed waiting for other ranks")],
   ["communication", t("Communication and waiting in it, while nothing is computed")],
+  ["copies", t("Copies and other work of the GPU")],
   ["idle", t("GPU idle")],
+  ["rest", t("GPU idle or copying")],
 ] as const;
 
 type Part = (typeof PARTS)[number][0];
 
-/** The parts of a rank; communication is one part where its waiting is unknown. Unit: ns. */
+/**
+ * The parts of a rank. Communication is one part where its waiting is unknown; so is the rest
+ * where it is unknown when the GPU was busy, as in older databases. Unit: ns.
+ */
 export function partsOf(rank: RanksRow, wallNs: number): Readonly<Record<Part, number>> {
   const computing = rank.computing_ns ?? 0;
   const exposed = rank.exposed_communication_ns ?? 0;
   const waiting = rank.exposed_waiting_ns ?? 0;
   const transfer = rank.exposed_transfer_ns ?? 0;
-  const idle = Math.max(wallNs - computing - exposed, 0);
-  return { computing, transfer, waiting, communication: exposed - waiting - transfer, idle };
+  const busy = rank.busy_ns;
+  const kernels = computing + exposed;
+  return {
+    computing,
+    transfer,
+    waiting,
+    communication: exposed - waiting - transfer,
+    copies: busy === null ? 0 : Math.max(busy - kernels, 0),
+    idle: busy === null ? 0 : Math.max(wallNs - busy, 0),
+    rest: busy === null ? Math.max(wallNs - kernels, 0) : 0,
+  };
 }
 
 export function RankBars() {

@@ -123,8 +123,9 @@ class AggregationData:
                 if field.when_null and row and values[field.name] is None
             }
             if row is None:
-                unknown |= {field.name: _NO_ROW for field in known}
-        values |= self._read_values(spec)
+                unknown |= self._why_no_row(known)
+        read = self._read_values(spec)
+        values |= {name: value for name, value in read.items() if name not in unknown}
         for field in spec.fields:
             if field.derived is not None:
                 values[field.name] = field.derived(values)
@@ -151,6 +152,17 @@ class AggregationData:
         if field.measured and not self.database.is_measured(field.measured):
             return NOT_MEASURED[field.measured]
         return ""
+
+    def _why_no_row(self, fields: Sequence[Field]) -> dict[str, str]:
+        """Return why values are unknown where the view has no row for them."""
+        said = {"": ""}
+        for view in {field.reason_view for field in fields} - {""}:
+            row = self._object_row(view, ["reason"], "") if self.database.has(view) else None
+            text = as_text((row or (None,))[0]) or ""
+            said[view] = self.database.texts.get(text, text)
+        return {
+            field.name: said[field.reason_view] or field.when_null or _NO_ROW for field in fields
+        }
 
     def _object_row(self, view: str, columns: list[str], which: str) -> tuple[Any, ...] | None:
         if not columns:

@@ -301,6 +301,8 @@ class Field:
     measured: str = ""  # As for a column.
     is_rest: bool = False  # The value is what is left of the column to 100 %.
     when_null: str = ""  # Why the value is unknown where the column is NULL.
+    # View whose column ``reason`` says why ``view`` has no row; empty: none does.
+    reason_view: str = ""
     # How the value follows from the other ones; None: it is in the view.
     derived: Callable[[Mapping[str, Any]], Any] | None = None
     # Where the view has more than one row: how the column of the rows of ``where`` becomes a value.

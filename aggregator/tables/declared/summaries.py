@@ -139,6 +139,7 @@ _CORRECTED_PARTS = (
 _MEASURED = {"dataloader": "dataloader_measured", "io": "io_measured"}
 """Parts of the breakdown that not every capture has."""
 _NO_GPU_WORK = say("No work of a GPU was recorded in the steps.")
+_NOT_CORRECTED = say("The step without profiling is known, but not what it consists of.")
 
 RESOURCE_USAGE = ObjectSpec(
     "resource-usage",
@@ -198,6 +199,8 @@ RESOURCE_USAGE = ObjectSpec(
                 f"The same of the corrected step: {part}.",
                 "number",
                 _MEASURED.get(part, ""),
+                when_null=_NOT_CORRECTED,
+                reason_view=_REFERENCE,
             )
             for part in _CORRECTED_PARTS
         ),

@@ -101,6 +101,26 @@ def read_step_span(
     return Span(numbers, edges, np.searchsorted(edges, start))
 
 
+def read_recorded_span(connection: sqlite3.Connection, aggr: int) -> Span | None:
+    """Return what stands for the step of an aggregation without steps; None: it has steps.
+
+    It reaches from the start of the first to the end of the last GPU work that the aggregated
+    iterations launched. What precedes it is the start of the program and of the recording: no
+    change to the model makes it shorter.
+    """
+    if not has_table(connection, "typical_steps"):  # In older databases.
+        return None
+    query = "SELECT 1 FROM typical_steps WHERE aggr = ? AND steps = 0"
+    if connection.execute(query, (aggr,)).fetchone() is None:
+        return None
+    store, whole = stored_events(connection), read_span(connection, aggr)
+    work = store.work((int(whole.edges_ns[0]), int(whole.edges_ns[-1])))
+    if not len(work.start_ns):
+        return None
+    edges = np.array([work.start_ns.min(), work.end_ns.max()])
+    return Span(whole.numbers[:1], edges) if edges[1] > edges[0] else None
+
+
 def read_ownership(connection: sqlite3.Connection, span: Span) -> Ownership:
     """Partition iterations on every GPU that ran work."""
     reader = OwnershipReader(stored_events(connection))

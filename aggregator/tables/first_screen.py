@@ -110,11 +110,16 @@ def _between(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_gpu_time(data: AggregationData, step: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return where the step goes: the GPU is busy or idle, and the parts of both add up to it."""
-    found, is_corrected = split_the_step(data.read_object(RESOURCE_USAGE))
+    """Return where the step goes: the GPU is busy or idle, and the parts of both add up to it.
+
+    Without a step it is the recorded span that they add up to.
+    """
+    usage = data.read_object(RESOURCE_USAGE)
+    found, is_corrected = split_the_step(usage)
+    span_ns = usage["recorded_span_ns"]
     if found is None:
-        return {"busy_pct": None, "idle_pct": None, "parts": []}
-    step_ns = None if step is None else step["ns"] if is_corrected else step["mean_ns"]
+        return {"busy_pct": None, "idle_pct": None, "recorded_span_ns": span_ns, "parts": []}
+    step_ns = span_ns if step is None else step["ns"] if is_corrected else step["mean_ns"]
     parts = [
         {
             "name": part.name,
@@ -124,7 +129,12 @@ def read_gpu_time(data: AggregationData, step: Mapping[str, Any] | None) -> dict
         }
         for part in found.parts
     ]
-    return {"busy_pct": found.busy_pct, "idle_pct": found.idle_pct, "parts": parts}
+    return {
+        "busy_pct": found.busy_pct,
+        "idle_pct": found.idle_pct,
+        "recorded_span_ns": span_ns,
+        "parts": parts,
+    }
 
 
 def _ops(data: AggregationData) -> list[_Op]:

@@ -9,9 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from aggregator.dldb.ownership import read_ownership, read_step_span
+from aggregator.dldb.event_reader import stored_events
+from aggregator.dldb.ownership import read_ownership, read_recorded_span, read_step_span
 from aggregator.dldb.writer import has_table
-from aggregator.metrics.ownership import CLASSES
+from aggregator.events.model import WorkKind
+from aggregator.metrics.owners import Span
+from aggregator.metrics.ownership import CLASSES, HOST, LAUNCHING
+from aggregator.metrics.ownership_host import IN_LOADER
+from aggregator.profile.intervals import flatten
 from aggregator.tables.plotly.theme import PART_NAMES, split_communication
 
 BUSY: Final = ("tc", "non_tc", "communication", "graph", "memory")
@@ -81,34 +86,69 @@ def split_the_step(usage: Mapping[str, Any]) -> tuple[GpuTime | None, bool]:
 
 
 def read_unmarked_usage(connection: sqlite3.Connection, aggr: int) -> dict[str, float | None]:
-    """Return the shares of steps that are no iterations; empty: the breakdown is that of steps.
+    """Return the shares of what are no iterations; empty: the breakdown is that of iterations.
 
     Without ranges an aggregation is the whole profile, with the start of the program, and the
-    iterations of processes with loops of their own hold the time between these.
+    iterations of processes with loops of their own hold the time between these: the shares are
+    those of the steps, or without any of the recorded span.
     """
-    if not has_table(connection, "typical_steps"):
+    span = recorded = read_recorded_span(connection, aggr)
+    if recorded is None and _has_unmarked_steps(connection, aggr):
+        span = read_step_span(connection, aggr)
+    owned = None if span is None else read_ownership(connection, span)
+    if span is None or owned is None or not owned.owned_ns.size:
         return {}
+    whole_ns = float(owned.owned_ns.sum())
+    owner_ns = owned.owned_ns.sum(axis=0)
+    sums = 100.0 * np.bincount(owned.kind, owner_ns, len(CLASSES)) / whole_ns
+    shares = dict(zip(CLASSES, sums.tolist(), strict=True))
+    graph = 100.0 * _graph_ns(connection, span) / whole_ns
+    found: dict[str, float | None] = {
+        "tc": shares["tensor core compute"],
+        "non_tc": shares["other compute"] + shares["communication"] - graph,
+        "graph": graph,
+        "memory": shares["copy"] + shares["set"],
+        "cpu": 0.0,
+    }
+    if recorded is not None:
+        on_host = (owned.kind == HOST) | (owned.kind == LAUNCHING)
+        is_loading = on_host & (owned.reason == IN_LOADER)
+        in_op = on_host & (owned.op >= 0) & ~is_loading
+        found["cpu"] = 100.0 * float(owner_ns[in_op].sum()) / whole_ns
+        found["dataloader"] = 100.0 * float(owner_ns[is_loading].sum()) / whole_ns
+    found["other"] = 100.0 - sum(share or 0.0 for share in found.values())
+    found["communication"] = shares["communication"]
+    shown = {f"{part}_pct": found.get(part) for part in (*BUSY, *IDLE)}
+    return shown | {"recorded_span_ns": None if recorded is None else int(span.lengths_ns.sum())}
+
+
+def _has_unmarked_steps(connection: sqlite3.Connection, aggr: int) -> bool:
+    if not has_table(connection, "typical_steps"):
+        return False
     query = (
         "SELECT 1 FROM typical_steps WHERE aggr = ? AND steps > 0 AND (loop_reason <> ''"
         " OR EXISTS (SELECT 1 FROM dldb_meta WHERE key = 'are_ranks' AND value = '0'))"
     )
-    if connection.execute(query, (aggr,)).fetchone() is None:
-        return {}
-    span = read_step_span(connection, aggr)
-    owned = None if span is None else read_ownership(connection, span)
-    if owned is None or not owned.owned_ns.size:
-        return {}
-    sums = np.bincount(owned.kind, owned.owned_ns.sum(axis=0), len(CLASSES))
-    shares = dict(zip(CLASSES, (100.0 * sums / max(sums.sum(), 1.0)).tolist(), strict=True))
-    found: dict[str, float | None] = {
-        "tc": shares["tensor core compute"],
-        "non_tc": shares["other compute"] + shares["communication"],
-        "communication": shares["communication"],
-        "memory": shares["copy"] + shares["set"],
-    }
-    found["cpu"] = 0.0
-    found["other"] = 100.0 - sum(share or 0.0 for share in found.values()) + shares["communication"]
-    return {f"{part}_pct": found.get(part) for part in (*BUSY, *IDLE)}
+    return connection.execute(query, (aggr,)).fetchone() is not None
+
+
+def _graph_ns(connection: sqlite3.Connection, span: Span) -> int:
+    """Return the time, summed over GPUs, in which graphs run that were recorded as a whole alone.
+
+    Ownership counts them as other compute, which comes before copies.
+    """
+    work, rows = stored_events(connection).work(), span.rows
+    if not (work.kind == WorkKind.GRAPH).any():
+        return 0
+    edges, total = np.stack([span.edges_ns[rows], span.edges_ns[rows + 1]]), 0
+    for device in np.unique(work.device).tolist():
+        own = work.device == device
+        for kinds, sign in (((WorkKind.KERNEL, WorkKind.GRAPH), 1), ((WorkKind.KERNEL,), -1)):
+            chosen = own & np.isin(work.kind, kinds)
+            ran = flatten(work.start_ns[chosen], work.end_ns[chosen])
+            start, end = ran.covered_before(edges.ravel()).reshape(edges.shape)
+            total += sign * int((end - start).sum())
+    return total
 
 
 def busy_pct(usage: Mapping[str, Any]) -> float | None:

@@ -121,7 +121,7 @@ def _text(document: Mapping[str, Any]) -> list[str]:
     lines = [*_wrapped(f"{document['verdict']['text']}."), "", *_step_lines(document), ""]
     bounds, gpu = document["bounds"], document["gpu"]
     if gpu["parts"]:
-        lines += [f"{_busy(document)} of {'the step' if document['step'] else 'the whole profile'}"]
+        lines += _wrapped(f"{_busy(document)} of {_whole(document)}")
         width = 5 if bounds.keys().isdisjoint(("gpu_busy", "gpu_idle")) else 8
         lines += [
             f"  {part['name']:<22} {_part(part, bounds):>{width}} % {_ms(part['ns']):>12}  "
@@ -160,6 +160,16 @@ def _busy(document: Mapping[str, Any]) -> str:
         for figure, key in (("gpu_busy", "busy_pct"), ("gpu_idle", "idle_pct"))
     )
     return f"GPU busy {busy}, idle {idle}"
+
+
+def _whole(document: Mapping[str, Any]) -> str:
+    """Say what the shares are of."""
+    if document["step"]:
+        return "the step"
+    span_ns = document["gpu"]["recorded_span_ns"]
+    if span_ns is None:
+        return "the whole profile"
+    return f"the recorded span, {_ms(span_ns)} from the first to the last work of a GPU"
 
 
 def marked(value: str, bound: BoundKind | None) -> str:
@@ -274,7 +284,7 @@ def _markdown(document: Mapping[str, Any]) -> list[str]:
     lines = [f"**{_escaped(document['verdict']['text'])}.**", ""]
     lines += [_escaped(line) for line in _step_lines(document)]
     if gpu["parts"]:
-        lines += ["", _busy(document), ""]
+        lines += ["", f"{_busy(document)} of {_whole(document)}", ""]
         lines += [f"| part | share |{per_step or ' time'} |", "|---|---:|---:|"]
         lines += [
             f"| {part['name']} | {_part(part, document['bounds'])} % | {_ms(part['ns'])} |"

@@ -70,7 +70,7 @@ DOCUMENT = _object(
         reason=TEXT,
     ),
     between_steps=_list_of(kind=TEXT, ns={"type": "integer"}, count={"type": "integer"}),
-    gpu=_object(busy_pct=PCT, idle_pct=PCT, parts=PARTS),
+    gpu=_object(busy_pct=PCT, idle_pct=PCT, recorded_span_ns=NS, parts=PARTS),
     names=_object(named_pct=PCT, module_pct=PCT, unassociated_pct=PCT),
     verdict=_object(text=TEXT, finding={"type": ["string", "null"]}),
     findings=_list_of(
@@ -116,7 +116,12 @@ def test_the_document_has_the_fields_that_programs_rely_on(
     jsonschema.validate(found, DOCUMENT)
     gpu = found["gpu"]
     if name == "crash_assert":  # Nothing of a GPU was recorded.
-        assert gpu == {"busy_pct": None, "idle_pct": None, "parts": []}
+        assert gpu == {
+            "busy_pct": None,
+            "idle_pct": None,
+            "recorded_span_ns": None,
+            "parts": [],
+        }
         assert "holds no work of a GPU" in found["verdict"]["text"]
     else:
         assert gpu["busy_pct"] + gpu["idle_pct"] == pytest.approx(100)

@@ -184,6 +184,7 @@ def test_resource_usage_adds_up_to_the_whole(api: ApiClient, served: Served, sql
     assert not body.pop("communication_pct")
     # Neither capture has steps without profiling.
     assert {body.pop(name) for name in list(body) if name.startswith("corrected_")} == {None}
+    assert body.pop("recorded_span_ns") is None
     busy, idle = body.pop("busy_pct"), body.pop("idle_pct")
     assert tuple(value or 0.0 for value in body.values()) == expected
     assert sum(expected) == pytest.approx(100, abs=1e-4)

@@ -139,6 +139,7 @@ _CORRECTED_PARTS = (
 _MEASURED = {"dataloader": "dataloader_measured", "io": "io_measured"}
 """Parts of the breakdown that not every capture has."""
 _NO_GPU_WORK = say("No work of a GPU was recorded in the steps.")
+_OF_STEPS = say("The shares are of the iterations or steps.")
 _NOT_CORRECTED = say("The step without profiling is known, but not what it consists of.")
 
 RESOURCE_USAGE = ObjectSpec(
@@ -190,6 +191,15 @@ RESOURCE_USAGE = ObjectSpec(
             "number",
             derived=idle_pct,
             when_null=_NO_GPU_WORK,
+        ),
+        Field(
+            "recorded_span_ns",
+            _BREAKDOWN,
+            "",
+            "The recorded span, from the start of the first to the end of the last work of a GPU: "
+            "where no step was found, the shares are of it.",
+            derived=lambda values: values.get("recorded_span_ns"),
+            when_null=_OF_STEPS,
         ),
         *(
             Field(

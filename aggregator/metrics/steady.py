@@ -67,10 +67,13 @@ def has_several_loops(data: RollupInput, window: Window) -> bool:
 
 
 def step_times(data: RollupInput, window: Window) -> StepTimes:
-    """Percentiles over the steps of a window: its iterations except the one before the loop."""
-    numbers = window.numbers[window.numbers >= int(window.iterations.has_key_node)]
-    length = window.iterations.length_ns[numbers]
-    if not len(length) or has_several_loops(data, window):
+    """Percentiles over the steps of a window: its iterations except the one before the loop.
+
+    Without a key node the only iteration is the whole profile, which is no step.
+    """
+    has_key_node = window.iterations.has_key_node
+    length = window.iterations.length_ns[window.numbers[window.numbers >= 1]]
+    if not has_key_node or not len(length) or has_several_loops(data, window):
         return StepTimes(0, None, None, None)
     p10, median, p90 = np.rint(np.percentile(length, (10, 50, 90))).astype(np.int64).tolist()
     return StepTimes(len(length), median, p10, p90)

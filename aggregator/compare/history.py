@@ -137,6 +137,8 @@ def read_entry(name: str, path: Path) -> HistoryEntry | HistorySkipped:
         data = read_source(Source(name, path), path)
     except DlprofError as error:
         return HistorySkipped(name, error.message)
+    if not data.capture.key_node and not data.capture.has_steps:
+        return HistorySkipped(name, say("No step was found in it: it has no time per step."))
     started_ns, started_at = data.started_ns, None
     if started_ns is not None:
         started_at = datetime.fromtimestamp(started_ns / 1e9, tz=UTC).isoformat(timespec="seconds")

@@ -11,6 +11,7 @@ import pytest
 from aggregator.compare.history import _changes, databases_of, read_history
 from aggregator.errors import ProfileError, UsageError
 from profiler_cli.dlprof import main
+from tests.builders import Trace, analyze
 from tests.conftest import DEMO_PROFILE, ProfileFactory, _shared_root
 
 PAIR = _shared_root() / "public" / "kineto_pair"
@@ -46,6 +47,20 @@ def test_captures_are_in_the_order_of_their_dates(same_folder):
     assert [one.name for one in history.captures] == [f"{9 - day}.sqlite" for day in range(6)]
     assert [one.name for one in history.skipped] == ["notes.db"]
     assert history.captures[0].started_at == "2023-11-14T22:13:20+00:00"
+
+
+def test_a_capture_without_steps_is_left_out_with_the_reason(same_folder, tmp_path_factory):
+    trace = Trace()
+    trace.gpu()
+    main_thread = trace.thread()
+    main_thread.launch("first", 100, gpu=(200, 300))
+    main_thread.launch("second", 310, gpu=(400, 500))
+    once = analyze(trace, tmp_path_factory.mktemp("once")).path
+    shutil.copyfile(once, same_folder / "once.sqlite")
+    history = read_history(named(same_folder))
+    assert len(history.captures) == 6
+    (left_out,) = [one for one in history.skipped if one.name == "once.sqlite"]
+    assert "No step was found" in left_out.reason
 
 
 def test_the_same_capture_has_no_change_and_classes_add_up_to_the_step(same_folder):

@@ -20,7 +20,7 @@ from aggregator.system.replies import doc
 from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import ProfileDatabase
-from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
+from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
 from aggregator.texts import say
 
 _VIEW: Final = "view_warnings"
@@ -124,7 +124,8 @@ def _of_speed(data: AggregationData) -> Iterator[CaptureLimit]:
     if not data.database.is_ours:
         return
     summary = data.read_object(PERFORMANCE_SUMMARY)
-    if summary["bare_step_ns"] is None and summary["given_step_ns"] is None and summary["step_ns"]:
+    is_measured = summary["step_ns"] or data.read_object(RESOURCE_USAGE)["recorded_span_ns"]
+    if summary["bare_step_ns"] is None and summary["given_step_ns"] is None and is_measured:
         text = say("No step without profiling is known: all times are those under the profiler.")
         yield _limit(LimitCode.PROFILED_SPEED, text, int(summary["step_count"] or 0), None, "")
 

@@ -44,6 +44,13 @@ class Replay(Struct, kw_only=True):
     """How well the replay of the unchanged profile fits."""
 
     is_corrected: Annotated[bool, doc("Whether it is without the costs of profiling.")]
+    is_recorded_span: Annotated[
+        bool,
+        doc(
+            "Whether no step was found: the times of a step are those of the recorded span, from "
+            "the start of the first to the end of the last work of a GPU."
+        ),
+    ]
     measured_step_ns: Annotated[
         int, doc("The step: without profiling where that is known, else as profiled.")
     ]
@@ -385,6 +392,7 @@ def _fit(data: AggregationData, profile: ReplayedProfile, scale: StepScale) -> R
     ]
     return Replay(
         is_corrected=scale.is_corrected,
+        is_recorded_span=scale.is_span,
         measured_step_ns=scale.step_ns,
         basis=scale.basis,
         statistic=scale.statistic,

@@ -90,12 +90,12 @@ class ReplayedProfile:
     @cached_property
     def measured_ns(self) -> Int64:
         """Measured length of each step. Unit: ns."""
-        return self.steps.lengths_ns(self.graph.work_start_ns)
+        return self.steps.lengths_ns(self.graph.work_start_ns, self.graph.work_end_ns)
 
     @cached_property
     def replayed_ns(self) -> Int64:
         """Replayed length of each step. Unit: ns."""
-        return self.steps.lengths_ns(self.times.work_start_ns)
+        return self.steps.lengths_ns(self.times.work_start_ns, self.times.work_end_ns)
 
     @cached_property
     def errors_pct(self) -> Float64:
@@ -107,15 +107,23 @@ class ReplayedProfile:
     @cached_property
     def path(self) -> CriticalPath:
         """The critical path of all steps."""
-        start = int(self.times.work_start_ns[self.steps.first].min())
-        row = int(self.steps.next[-1])
-        return critical_path(self.graph, self.measured, self.times, row, start)
+        low, high = self.bounds_ns
+        span, row = self.steps.span, int(self.steps.next[-1])
+        if self.steps.is_whole:
+            row = int(span[self.times.work_end_ns[span].argmax()])
+        interval = int(low.min()), int(high[-1])
+        return critical_path(self.graph, self.measured, self.times, row, interval)
+
+    @property
+    def bounds_ns(self) -> tuple[Int64, Int64]:
+        """Start and end of each replayed step. Unit: ns."""
+        return self.steps.bounds_ns(self.times.work_start_ns, self.times.work_end_ns)
 
     @property
     def span_ns(self) -> int:
         """Time from the begin of the first to the end of the last step. Unit: ns."""
-        start = self.times.work_start_ns
-        return int(start[self.steps.next[-1]] - start[self.steps.first[0]])
+        low, high = self.bounds_ns
+        return int(high[-1] - low[0])
 
     @cached_property
     def path_ns(self) -> dict[tuple[str, str], int]:
@@ -134,12 +142,14 @@ class ReplayedProfile:
         if self.unexplained_pct > LOW_UNEXPLAINED_PCT:
             share = f"{self.unexplained_pct:.1f}"
             notes.append(
-                say("{share} % of the step is idle time that nothing explains.", share=share)
+                say("{share} % of the recorded span is idle time without a cause.", share=share)
+                if self.steps.is_whole
+                else say("{share} % of the step is idle time that nothing explains.", share=share)
             )
         if float(self.errors_pct.max()) > MAX_ERROR_PCT:
             notes.append(say("The replay of the unchanged profile differs from the measurement."))
         if self.steps.is_whole:
-            notes.append(say("No whole step was found on the GPU: all work counts as one step."))
+            notes.append(say("No whole step was found on the GPU: this is the recorded span."))
         if self.steps.processes > 1:
             notes.append(
                 say(
@@ -176,7 +186,7 @@ class ReplayedProfile:
         """
         scenario = self.scenario(changes)
         times = replay(self.graph, self.schedule, scenario.durations)
-        replayed = self.steps.lengths_ns(times.work_start_ns)
+        replayed = self.steps.lengths_ns(times.work_start_ns, times.work_end_ns)
         lengths = np.maximum(replayed, scenario.floor_ns)
         lengths = lengths if only is None else lengths[only]
         low, high = np.percentile(lengths, INTERVAL_PCT)
@@ -237,7 +247,7 @@ class ReplayedProfile:
         start, device = graph.work_start_ns, graph.data.work.device[graph.work_row]
         rows = (device == device[steps.first[0]]) & ~graph.is_arrival
         busy = flatten(start[rows], start[rows] + graph.duration_ns[rows])
-        edges = np.array([start[steps.first], start[steps.next]])
+        edges = np.array(steps.bounds_ns(start, graph.work_end_ns))
         covered = busy.covered_before(edges.ravel()).reshape(edges.shape)
         return round(float((covered[1] - covered[0]).mean()))
 
@@ -297,8 +307,8 @@ class ReplayedProfile:
 
     def _inside(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         start = self.graph.work_start_ns
-        low, high = start[self.steps.first[0]], start[self.steps.next[-1]]
-        result: np.ndarray[tuple[int], np.dtype[np.bool_]] = (start >= low) & (start < high)
+        low, high = self.steps.bounds_ns(start, self.graph.work_end_ns)
+        result: np.ndarray[tuple[int], np.dtype[np.bool_]] = (start >= low[0]) & (start < high[-1])
         return result
 
     def _slack(self, op: Int64, rows: np.ndarray[tuple[int], np.dtype[np.bool_]], n: int) -> Int64:

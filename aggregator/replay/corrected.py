@@ -69,7 +69,7 @@ def correct(
     def step(scale: float, slower: float) -> float:
         durations = _durations(profile.graph, cost, scale, slower)
         times = replay(profile.graph, profile.schedule, durations)
-        return float(np.median(profile.steps.lengths_ns(times.work_start_ns)))
+        return float(np.median(profile.steps.lengths_ns(times.work_start_ns, times.work_end_ns)))
 
     measured = step(0.0, 0.0)
     wanted = measured * min(unprofiled_ns / max(profiled_ns, 1), 1.0)
@@ -145,7 +145,7 @@ def without_cost(
 
 
 def _inside(profile: ReplayedProfile) -> Bool:
-    start, time = profile.graph.work_start_ns, profile.graph.cpu_time_ns
-    low, high = start[profile.steps.first[0]], start[profile.steps.next[-1]]
-    inside: Bool = (time >= low) & (time < high)
+    graph, time = profile.graph, profile.graph.cpu_time_ns
+    low, high = profile.steps.bounds_ns(graph.work_start_ns, graph.work_end_ns)
+    inside: Bool = (time >= low[0]) & (time < high[-1])
     return inside

@@ -42,9 +42,7 @@ class _Items:
 
 def step_chain(found: ReplayedProfile, row: int) -> Chain:
     """Return the chain of a step, by its row."""
-    starts = found.times.work_start_ns
-    low = int(starts[found.steps.first[row]])
-    high = int(starts[found.steps.next[row]])
+    low, high = (int(edges[row]) for edges in found.bounds_ns)
     work, cpu = _work_items(found, low, high), _cpu_items(found, low, high)
     start = np.concatenate([work.start_ns, cpu.start_ns])
     end = np.concatenate([work.end_ns, cpu.end_ns])

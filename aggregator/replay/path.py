@@ -26,20 +26,20 @@ class CriticalPath:
 
 
 def critical_path(
-    graph: Graph, durations: Durations, times: Times, row: int, from_ns: int
+    graph: Graph, durations: Durations, times: Times, row: int, interval_ns: tuple[int, int]
 ) -> CriticalPath:
-    """Find what the start of a row of the work waited for, back to a point in time.
+    """Find what a row of the work waited for, within an interval of time.
 
     Args:
         graph: The graph.
         durations: Durations that were replayed.
         times: Times of that replay.
-        row: Row of the work whose start ends the path.
-        from_ns: Start of the interval. Unit: ns.
+        row: Row of the work whose start or end ends the path.
+        interval_ns: From where to where; it ends where the path does. Unit: ns.
     """
     tracer = _Tracer(graph, durations, times)
-    tracer.trace(row, from_ns)
-    return tracer.path(from_ns, int(times.work_start_ns[row]))
+    tracer.trace(row, interval_ns[0])
+    return tracer.path(*interval_ns)
 
 
 class _Tracer:

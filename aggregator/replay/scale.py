@@ -31,6 +31,7 @@ class StepScale:
     basis: str  # bare: without profiling; given: the same by the user; profiled.
     is_corrected: bool  # Whether the replay is without the costs of profiling.
     ratio: float  # The replayed step as a part of the profiled one; of a corrected one, the bare.
+    is_span: bool = False  # Whether no step was found: it is the recorded span.
 
     def typical_ns(self, length_ns: Int64) -> int:
         """Return the typical one of replayed steps, as a part of the step. Unit: ns."""
@@ -148,7 +149,8 @@ def read_scale(
     names = ("statistic", "median", "mean", "given")
     rows = store.of_aggregation("typical_steps", aggr, *names) if store.has("typical_steps") else []
     if not rows or rows[0][0] is None:
-        return StepScale(round(own_median), median, "profiled", is_corrected, 1.0)
+        is_span, step_ns = profile.steps.is_whole, round(own_median)
+        return StepScale(step_ns, median, "profiled", is_corrected, 1.0, is_span)
     statistic = Statistic(rows[0][0])
     typical, mean, given = int(rows[0][1]), int(rows[0][2]), rows[0][3]
     profiled = mean if statistic is Statistic.MEAN else typical

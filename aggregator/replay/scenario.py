@@ -52,9 +52,10 @@ def without_gaps(graph: Graph, gap_ns: Int64, chosen: Bool) -> Int64:
 
 def find_step(scenario: Scenario, rows: Int64) -> Int64:
     """Return the row of the step in which each row of the work began; -1: in none."""
-    begin, start = scenario.graph.work_start_ns[scenario.steps.first], scenario.graph.work_start_ns
+    start = scenario.graph.work_start_ns
+    begin, end = scenario.steps.bounds_ns(start, scenario.graph.work_end_ns)
     step = np.searchsorted(begin, start[rows], "right") - 1
-    inside = (step >= 0) & (start[rows] < start[scenario.steps.next[step]])
+    inside = (step >= 0) & (start[rows] < end[step])
     return np.where(inside, step, -1)
 
 

@@ -1,8 +1,11 @@
-"""Steps of the training loop on a GPU: from the first work of one to that of the next."""
+"""Steps of the training loop on a GPU: from the first work of one to that of the next.
+
+Without any it is the recorded span: from the start of the first to the end of the last work.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,17 +21,30 @@ class Steps:
 
     number: Int64  # Numbers of the iterations.
     first: Int64  # Row of the work that begins each step.
-    next: Int64  # Row of the work that begins the step after it.
-    is_whole: bool = False  # Whether it is all work, because no step was found.
+    next: Int64  # Row of the work that begins the step after it, or that ends the recorded span.
     processes: int = 1  # Processes whose work runs on the GPU of the steps.
+    # Rows of the work of the recorded span; empty: there are steps.
+    span: Int64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def lengths_ns(self, start_ns: Int64) -> Int64:
-        """Return the length of each step, from the starts of the rows of the work. Unit: ns."""
-        return start_ns[self.next] - start_ns[self.first]
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the recorded span, because no step was found."""
+        return len(self.span) > 0
+
+    def bounds_ns(self, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64]:
+        """Return start and end of each step, by those of the rows of the work. Unit: ns."""
+        if self.is_whole:
+            return start_ns[self.first], end_ns[self.span].max(keepdims=True)
+        return start_ns[self.first], start_ns[self.next]
+
+    def lengths_ns(self, start_ns: Int64, end_ns: Int64) -> Int64:
+        """Return the length of each step, by the times of the rows of the work. Unit: ns."""
+        low, high = self.bounds_ns(start_ns, end_ns)
+        return high - low
 
 
 def find_steps(graph: Graph, number: Int64) -> Steps:
-    """Find the steps of some iterations; without any, all work is one step.
+    """Find the steps of some iterations; without any, the recorded span of all of them.
 
     Args:
         graph: The graph.
@@ -39,14 +55,12 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     """
     data = graph.data
     rows = np.flatnonzero(~graph.is_arrival & ~data.work.is_earlier[graph.work_row])
+    everywhere = rows
     rows = rows[_of_one_device(data.work.device[graph.work_row[rows]])]
     if len(rows) < MIN_WORK:
         raise no_work(len(rows))
     processes = len(np.unique(data.work.process[graph.work_row[rows]]))
-    call = data.work.call[graph.work_row[rows]]
-    issued = graph.work_start_ns[rows]
-    if len(data.calls):
-        issued = np.where(call >= 0, data.calls.start_ns[np.maximum(call, 0)], issued)
+    issued = _issued_ns(graph, rows)
     bounds = np.append(data.iteration_start_ns, data.iteration_end_ns[-1:])
     iteration = np.searchsorted(bounds, issued, side="right") - 1
     order = np.lexsort([graph.work_start_ns[rows], iteration])
@@ -59,13 +73,25 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     lengths = graph.work_start_ns[begin[wanted + 1]] - graph.work_start_ns[begin[wanted]]
     wanted = wanted[lengths > 0]
     if not len(wanted):
-        ends = graph.work_start_ns[rows]
-        begin, end = rows[[ends.argmin()]], rows[[ends.argmax()]]
-        return Steps(np.array([0]), begin, end, is_whole=True, processes=processes)
+        issued = _issued_ns(graph, everywhere)
+        inside = (issued >= bounds[0]) & (issued < bounds[-1]) if len(bounds) > 1 else issued == -1
+        span = everywhere[inside] if inside.any() else everywhere
+        first = span[[graph.work_start_ns[span].argmin()]]
+        last = span[[graph.work_end_ns[span].argmax()]]
+        return Steps(np.array([0]), first, last, processes=processes, span=span)
     return Steps(data.iteration[wanted], begin[wanted], begin[wanted + 1], processes=processes)
 
 
 MIN_WORK = 2
+
+
+def _issued_ns(graph: Graph, rows: Int64) -> Int64:
+    """Return when some rows of the work were launched; without a record when they began."""
+    calls, call = graph.data.calls, graph.data.work.call[graph.work_row[rows]]
+    began = graph.work_start_ns[rows]
+    if not len(calls):
+        return began
+    return np.where(call >= 0, calls.start_ns[np.maximum(call, 0)], began)
 
 
 def _of_one_device(device: Int64) -> Bool:

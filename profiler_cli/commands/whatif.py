@@ -16,6 +16,7 @@ from aggregator.answers.replay import (
     CriticalPath,
     OpSensitivity,
     PathShare,
+    Replay,
     WhatIf,
     read_critical_path,
     read_op_sensitivity,
@@ -184,7 +185,7 @@ def _document(found: _Found) -> dict[str, Any]:
     }
 
 
-_OF_STEP: Final = ("measured_step_ns", "basis", "statistic", "replayed_step_ns")
+_OF_STEP: Final = ("is_recorded_span", "measured_step_ns", "basis", "statistic", "replayed_step_ns")
 _OF_CHANGE: Final = (
     *("predicted_step_ns", "saving_ns", "uncertain_ns", "reason"),
     *("interval_ns", "bound_by", "is_bound"),
@@ -197,9 +198,11 @@ def _text(name: str, found: _Found) -> str:
     path, number = found.path, len(found.path.iterations)
     bases = {"bare": "without profiling", "given": "as given"}
     basis = bases.get(path.basis, "as profiled")
+    whole = _whole(path)
+    steps = f"{number} step{'s' if number > 1 else ''}, {path.statistic}"
     lines = [
         (
-            f"{name}: {number} step{'s' if number > 1 else ''}, {path.statistic}"
+            f"{name}: {'the recorded span,' if path.is_recorded_span else steps}"
             f" {path.measured_step_ns / 1e6:.3f} ms, {basis}"
         ),
         (
@@ -213,12 +216,12 @@ def _text(name: str, found: _Found) -> str:
     changed = _changed(found)
     of = " of the unchanged profile" if changed else ""
     of += "" if found.is_whole else " as recorded (of the run: unknown)"
-    lines += [*changed, "", f"critical path{of}, time in a step", f"  {_by_kind(path)}"]
+    lines += [*changed, "", f"critical path{of}, time in {whole}", f"  {_by_kind(path)}"]
     lines += [
         f"  {share.ns / 1e6:10.3f} ms {share.share_pct:6.2f} %  {share.kind:<14} {_owner(share)}"
         for share in path.critical_path[:_MOST_ROWS]
     ]
-    lines += ["", f"ops{of}: gain is what a step gains for 1 ms of the op, delay is free"]
+    lines += ["", f"ops{of}: gain is what {whole} gains for 1 ms of the op, delay is free"]
     lines.append(f"  {'gain':>6}  {'own time':>13}  {'delay':>12}  op")
     for op in found.ops[:_MOST_ROWS]:
         free = "any" if op.slack_ns is None else f"{op.slack_ns / 1e6:.3f} ms"
@@ -227,6 +230,10 @@ def _text(name: str, found: _Found) -> str:
             f"  {on_one_line(op.op_name)} {op.direction}"
         )
     return "\n".join(lines) + "\n"
+
+
+def _whole(found: Replay) -> str:
+    return "the recorded span" if found.is_recorded_span else "a step"
 
 
 def _owner(share: PathShare) -> str:
@@ -248,7 +255,8 @@ def _changed(found: _Found) -> list[str]:
     lines = ["", f"with the changes: {predicted}"]
     lines += [f"  {what_if.reason}"] if what_if.reason else []
     lines += ["  A bound: with this change, other kernels would run."] if what_if.is_bound else []
-    return [*lines, f"  then the step waits most for: {what_if.bound_by or 'unknown'}"]
+    whole = "the recorded span" if what_if.is_recorded_span else "the step"
+    return [*lines, f"  then {whole} waits most for: {what_if.bound_by or 'unknown'}"]
 
 
 def _predicted(what_if: WhatIf) -> str:

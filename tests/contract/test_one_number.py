@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import re
@@ -202,3 +203,67 @@ def test_every_surface_gives_the_same_number(
     for number, values in found.items():
         if number.startswith("saving of "):
             assert max(values.values()) <= found["step"]["show"], number
+
+
+def _of_trace(path: Path) -> tuple[float, float]:
+    """Time from the first to the last work of a GPU, and the share of it that work covers."""
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    kinds = {"kernel", "gpu_memcpy", "gpu_memset"}
+    work = sorted((one["ts"], one["ts"] + one["dur"]) for one in events if one.get("cat") in kinds)
+    busy, reached = 0.0, work[0][0]
+    for start, end in work:
+        busy += max(end - max(start, reached), 0)
+        reached = max(reached, end)
+    span = reached - work[0][0]
+    return span * 1e3, 100 * busy / span
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inference__vllm_decode_full__graph_execution.json.gz",
+        "inference__sglang_decode__sglang_Qwen3-8B_decode.json.gz",
+    ],
+)
+def test_without_steps_every_surface_is_of_the_recorded_span(
+    name: str,
+    imported: ProfileFactory,
+    profile: ProfileFactory,
+    api: ApiClient,
+    settings: LazySettings,
+) -> None:
+    path, (span_ns, busy_pct) = imported(name), _of_trace(profile(name))
+    settings.ENVIRONMENT = replace(
+        settings.ENVIRONMENT, databases=(path,), token="", bind="127.0.0.1"
+    )
+    served = Served(path, 1, 0, "")
+    answers = {
+        address: api.get(served.at(f"{address}/")).json
+        for address in ("resource-usage", "performance-summary", "what-if", "critical-path")
+    }
+    usage, gpu = (
+        answers["resource-usage"],
+        json.loads(_printed("show", str(path), "--format=json"))["gpu"],
+    )
+    whatif = json.loads(_printed("whatif", str(path), "--format=json"))
+    for found in (usage, gpu):
+        assert found["recorded_span_ns"] == pytest.approx(span_ns, abs=1000)
+        assert found["busy_pct"] == pytest.approx(busy_pct, abs=0.01)
+    assert sum(part["ns"] for part in gpu["parts"]) == pytest.approx(span_ns, abs=1000)
+    for found in (whatif, answers["what-if"], answers["critical-path"]):
+        assert found["is_recorded_span"]
+        assert found["measured_step_ns"] == pytest.approx(span_ns, abs=1000)
+    path_ns = sum(row["ns"] for row in answers["critical-path"]["critical_path"])
+    assert path_ns == pytest.approx(span_ns, abs=1000)
+    # What nothing explains is no work of the CPU.
+    unexplained = answers["critical-path"]["unexplained_pct"]
+    assert usage["other_pct"] >= unexplained - 0.01
+    assert answers["performance-summary"]["iter_median_ns"] is None
+    reasons = {usage["unknown"][field] for field in usage if field.startswith("corrected_")}
+    assert any("no steps without profiling" in reason for reason in reasons)
+    assert not any("Nothing was aggregated" in reason for reason in reasons)
+    limits = api.get(served.at("limits/")).json
+    assert "profiled_speed" in {limit["code"] for limit in limits["limits"]}
+    text = _printed("show", str(path)) + _printed("whatif", str(path))
+    assert text.count("the recorded span") >= 4
+    assert not re.search(r"(?:\d|a|the|per) steps?\b(?! is unknown)", text.split("\n", 1)[1])

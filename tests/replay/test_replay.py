@@ -249,7 +249,7 @@ def test_the_command_writes_the_documented_json(
     changed = run(capsys, [database, "--speedup", "conv2d=2x", "--no-sync", "--graph-launch"])
     keys = (
         *("measured_step_ns", "replayed_step_ns", "error_pct", "unexplained_pct", "confidence"),
-        *("critical_path", "sensitivity", "notes", "basis", "statistic"),
+        *("critical_path", "sensitivity", "notes", "basis", "statistic", "is_recorded_span"),
     )
     assert set(plain) == {*keys}
     of_change = {"predicted_step_ns", "interval_ns", "is_bound", "saving_ns", "bound_by"}
@@ -328,7 +328,7 @@ HTA = "critical_path__end_to_end__simple_add__output__overlaid_critical_path_tra
 
 
 def test_the_critical_path_is_that_of_hta(shared_dir: Path, imported: ProfileFactory) -> None:
-    """HTA's own critical path, as flags in the trace; the replay ends with the last launch."""
+    """HTA's own critical path, as flags in the trace; the replay ends with the last work, too."""
     source = shared_dir / "public" / "critical_path" / HTA
     if not source.is_file():
         pytest.skip(f"no public trace at {source}")
@@ -343,8 +343,8 @@ def test_the_critical_path_is_that_of_hta(shared_dir: Path, imported: ProfileFac
     starts = profile.graph.work_start_ns
     theirs = {one["ts"] - first_us for one in work if one["args"].get("critical")}
     ours = set(((starts[profile.path.work] - starts.min()) // US).tolist())
-    assert ours == theirs - {max(theirs)}
-    assert len(ours) == 21
+    assert ours == theirs
+    assert len(ours) == 22
     calls = {one["ts"] - first_us: one for one in events if one.get("cat") == "cuda_runtime"}
     on_path, last = _calls_on_path_us(profile)
     flagged = {at for at, one in calls.items() if one["args"].get("critical")}
@@ -410,7 +410,7 @@ def test_work_that_starts_at_one_time_has_no_error(tmp_path: Path) -> None:
     for stream in (1, 2):
         thread.launch("conv2d", stream * US, gpu=(20 * US, 30 * US), length=US, stream=stream)
     profile = replayed(analyze(trace, tmp_path).path)
-    assert profile.measured_ns.tolist() == [0]
+    assert profile.measured_ns.tolist() == [10 * US]
     assert profile.errors_pct.tolist() == [0]
 
 

@@ -22,6 +22,11 @@ export const EXPLANATIONS = {
       "Start-up and the end of the program are left out; the first aggregation in the list contains them.",
     ),
   },
+  recordedSpan: {
+    what: t("From the start of the first to the end of the last work of a GPU."),
+    how: t("No step was found, so it stands for one: shares and the critical path are of it."),
+    advice: t("Record a loop of at least two steps, or choose a key node."),
+  },
   gpuUtilization: {
     what: t(
       "The share of the wall clock during which at least one kernel ran on a GPU; the mean over all GPUs.",

@@ -18,10 +18,15 @@ export interface Scale {
   readonly steps: number;
 }
 
+/** Whether the chosen aggregation may have steps; of older databases that is unknown. */
+export function useHasSteps(): boolean {
+  return useScope().aggregation.steps !== 0;
+}
+
 /** How sums of the chosen aggregation are shown. */
 export function useScale(): Scale {
   const { aggregation } = useScope();
-  const isPerStep = useQuery().get(PER) !== "total";
+  const isPerStep = useHasSteps() && useQuery().get(PER) !== "total";
   const steps = aggregation.steps || aggregation.iter_aggregated || 1;
   return { isPerStep, steps: isPerStep ? steps : 1 };
 }

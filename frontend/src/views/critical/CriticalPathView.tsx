@@ -49,7 +49,7 @@ function Replayed() {
           )}
           <Fit found={found} />
           <WhatIf fit={found} />
-          <Panel title={t("Critical path of all steps")} info={EXPLANATIONS.path} span={12}>
+          <Panel title={titleOf(found)} info={EXPLANATIONS.path} span={12}>
             <PathBar found={found} />
             <Shares found={found} />
           </Panel>
@@ -57,6 +57,13 @@ function Replayed() {
       )}
     </Loaded>
   );
+}
+
+/** Where no step was found, the recorded span stands for it. */
+function titleOf(found: CriticalPath): string {
+  return found.is_recorded_span
+    ? t("Critical path of the recorded span")
+    : t("Critical path of all steps");
 }
 
 const CONFIDENCE: Readonly<Record<string, string>> = {
@@ -78,27 +85,33 @@ function Fit({ found }: { found: CriticalPath }) {
   const largest = sumBy(found).slice(0, 3);
   const parts = largest.map(([kind, share]) => `${kindName(kind)} ${formatPct(share)} %`);
   const waits = { step: durationText(found.measured_step_ns), parts: parts.join(", ") };
+  const fit = {
+    count: formatInt(found.iterations.length),
+    median: formatFixed(found.error_pct.median, 2),
+    worst: formatFixed(found.error_pct.worst, 2),
+  };
+  const isExact = found.error_pct.worst < EXACT_PCT;
   return (
     <div class="replay-fit">
       <p class="rank-verdict">
-        {found.is_corrected
-          ? t("Critical path of a {step} step: {parts}.", waits)
-          : t("Critical path of a {step} step, as profiled: {parts}.", waits)}
+        {found.is_recorded_span
+          ? t("Critical path of the recorded span, {step} as profiled: {parts}.", waits)
+          : found.is_corrected
+            ? t("Critical path of a {step} step: {parts}.", waits)
+            : t("Critical path of a {step} step, as profiled: {parts}.", waits)}
       </p>
       <p class="muted">
         {CONFIDENCE[found.confidence] ?? found.confidence}.{" "}
-        {found.error_pct.worst < EXACT_PCT
-          ? t("The simulation reproduces all {count} steps exactly.", {
-              count: formatInt(found.iterations.length),
-            })
-          : t(
-              "The simulation reproduces {count} steps within {median} % (median; at most {worst} %).",
-              {
-                count: formatInt(found.iterations.length),
-                median: formatFixed(found.error_pct.median, 2),
-                worst: formatFixed(found.error_pct.worst, 2),
-              },
-            )}{" "}
+        {found.is_recorded_span
+          ? isExact
+            ? t("The simulation reproduces it exactly.")
+            : t("The simulation reproduces it within {worst} %.", fit)
+          : isExact
+            ? t("The simulation reproduces all {count} steps exactly.", fit)
+            : t(
+                "The simulation reproduces {count} steps within {median} % (median; at most {worst} %).",
+                fit,
+              )}{" "}
         {found.notes.join(" ")}
       </p>
     </div>
@@ -136,7 +149,7 @@ function Shares({ found }: { found: CriticalPath }) {
   return (
     <ColumnsTable
       class="facts-table"
-      caption={t("Critical path of all steps")}
+      caption={titleOf(found)}
       rows={found.critical_path.slice(0, MOST_ROWS)}
       rowKey={(row) => `${row.kind} ${row.owner}`}
       columns={[
@@ -152,8 +165,16 @@ function Shares({ found }: { found: CriticalPath }) {
               </PageAnchor>
             ),
         ],
-        [t("Time in a step"), (row) => durationText(row.ns), RIGHT],
-        [t("Share of the step"), (row) => `${formatPct(row.share_pct)} %`, RIGHT],
+        [
+          found.is_recorded_span ? t("Time") : t("Time in a step"),
+          (row) => durationText(row.ns),
+          RIGHT,
+        ],
+        [
+          found.is_recorded_span ? t("Share") : t("Share of the step"),
+          (row) => `${formatPct(row.share_pct)} %`,
+          RIGHT,
+        ],
       ]}
     />
   );

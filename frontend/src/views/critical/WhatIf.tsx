@@ -151,13 +151,17 @@ function ChangeTable(props: ChangesProps & { rows: readonly Row[] }) {
         <tr>
           <th scope="col">{t("Change")}</th>
           <th scope="col" class="align-right step-cell">
-            {fit.basis === "profiled" ? t("Step, as profiled") : t("Predicted step")}
+            {fit.is_recorded_span
+              ? t("Recorded span")
+              : fit.basis === "profiled"
+                ? t("Step, as profiled")
+                : t("Predicted step")}
           </th>
           <th scope="col">{t("Effect")}</th>
           <th scope="col" class="align-right saving-cell">
             {t("Saving")}
           </th>
-          <th scope="col" class="limit-cell" title={t("What the step waits for most after it")}>
+          <th scope="col" class="limit-cell" title={t("What is waited for most after it")}>
             {t("Bound by next")}
           </th>
         </tr>
@@ -397,7 +401,9 @@ function Predicted({ fit, scenario, onReset }: PredictedProps) {
   const isNone = isUnchanged(scenario);
   return (
     <div class="predicted">
-      <p class="predicted-label">{t("Predicted step")}</p>
+      <p class="predicted-label">
+        {fit.is_recorded_span ? t("Recorded span") : t("Predicted step")}
+      </p>
       {error !== null ? (
         <ErrorNote error={error} />
       ) : (

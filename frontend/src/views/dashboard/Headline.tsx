@@ -57,6 +57,7 @@ export function Headline() {
   const { sentence, limit, pace } = verdict.data;
   const isCorrected = !isProfiledOnly(summary.data) && usage.data?.corrected_cpu_pct != null;
   const source: Source = isCorrected && !isRaw ? "corrected_" : "";
+  const spanNs = usage.data?.recorded_span_ns ?? null;
   return (
     <section class="panel headline span-12" aria-label={t("What limits a step")}>
       <div class="headline-top">
@@ -65,17 +66,23 @@ export function Headline() {
         >
           {sentence}
         </p>
-        <StepChip data={summary.data} isCorrected={isCorrected} isRaw={isRaw} onChange={setRaw} />
+        {spanNs === null && (
+          <StepChip data={summary.data} isCorrected={isCorrected} isRaw={isRaw} onChange={setRaw} />
+        )}
       </div>
       {pace !== null && (
         <p class="headline-note" role="note">
           {pace}
         </p>
       )}
-      <StepLine data={summary.data} />
+      <StepLine data={summary.data} spanNs={spanNs} />
       <Loaded resource={usage}>
         {(data) => (
-          <Breakdown usage={data} source={source} stepNs={wholeOf(summary.data, source)} />
+          <Breakdown
+            usage={data}
+            source={source}
+            stepNs={spanNs ?? wholeOf(summary.data, source)}
+          />
         )}
       </Loaded>
       <Figures data={summary.data} />
@@ -90,9 +97,9 @@ function wholeOf(data: PerformanceSummary | null, source: Source): number | null
   return data.bare_step_ns ?? data.corrected_step_ns;
 }
 
-/** What a step takes, and of which steps that is said. */
-function StepLine({ data }: { data: PerformanceSummary }) {
-  const { ns, words } = stepOf(data);
+/** What a step takes, and of which steps that is said; without any, the recorded span. */
+function StepLine({ data, spanNs }: { data: PerformanceSummary; spanNs: number | null }) {
+  const { ns, words } = spanNs === null ? stepOf(data) : { ns: spanNs, words: t("Recorded span") };
   const isMean = data.step_statistic === "mean";
   const median = isMean ? data.step_median_ns : null;
   const isProfiled = isProfiledOnly(data);
@@ -103,7 +110,10 @@ function StepLine({ data }: { data: PerformanceSummary }) {
         <ViewLink class="figure-link" view="iterations">
           {words}
         </ViewLink>
-        <InfoTip about={words} text={EXPLANATIONS.stepTime} />
+        <InfoTip
+          about={words}
+          text={spanNs === null ? EXPLANATIONS.stepTime : EXPLANATIONS.recordedSpan}
+        />
         <LimitMark figure="step" />
         {ns === null ? (
           <Unknown reason={data.unknown?.iter_avg_ns} />
@@ -156,6 +166,10 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps) {
   if (slices.length === 0) return <Empty title={t("This database has no breakdown")} />;
   const busy = busyShare(slices);
   const missing = missingText(usage);
+  const title =
+    usage.recorded_span_ns === null
+      ? t("Step time breakdown (mean)")
+      : t("Breakdown of the recorded span");
   const timed =
     stepNs === null
       ? {}
@@ -180,15 +194,9 @@ function Breakdown({ usage, source, stepNs }: BreakdownProps) {
           </span>
         )}
       </div>
-      <StackedBar
-        label={t("Step time breakdown (mean)")}
-        slices={slices}
-        height={30}
-        isInline
-        {...timed}
-      />
+      <StackedBar label={title} slices={slices} height={30} isInline {...timed} />
       <span class="breakdown-tools">
-        <InfoTip about={t("Step time breakdown (mean)")} text={EXPLANATIONS.resourceUsage} />
+        <InfoTip about={title} text={EXPLANATIONS.resourceUsage} />
         <ChartMenu figure="resource-usage" />
       </span>
       {missing !== "" && <p class="headline-note">{missing}</p>}

@@ -16,7 +16,7 @@ describe("a comparison's pictures", () => {
       new: { step_ns: "90.25" },
     } as unknown as ComparisonSummary;
     const bars = waterfallBars(found, ["base", "new"]);
-    expect(bars.map((bar) => bar.name)).toEqual(["base", "copy", "after the last kernel", "new"]);
+    expect(bars.map((bar) => bar.name)).toEqual(["base", "copy", "tail", "new"]);
     expect(bars.at(-2)?.stop).toBe(90.25);
     expect(bars.at(-1)?.stop).toBe(90.25);
   });

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aggregator.metrics.ownership import BUSY_CLASSES, CLASSES
+from tests.conftest import REPOSITORY
 from tests.contract.client import API, ApiClient, Served
 from tests.contract.test_errors import assert_error
 from viewer.api import comparisons
@@ -29,6 +30,12 @@ def compare(api: ApiClient, ours: Served):
 
 def exact(value: int | str) -> Fraction:
     return Fraction(str(value))
+
+
+def test_the_page_names_each_class_of_time_as_the_engine_does() -> None:
+    names = (REPOSITORY / "frontend/src/lib/timeClasses.ts").read_text("utf-8")
+    for name in CLASSES:
+        assert f't("{name}")' in names
 
 
 def test_rows_and_classes_add_up_to_the_difference(api: ApiClient, ours: Served) -> None:

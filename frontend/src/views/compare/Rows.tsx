@@ -6,6 +6,7 @@ import type { CompareOp, ComparisonSummary, NumberedCompareRow, RowSamples } fro
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
 import { shortNames } from "../../lib/names";
+import { className } from "../../lib/timeClasses";
 import { formatTimeIn } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { Pager } from "../../table/Pager";
@@ -14,7 +15,7 @@ import { useUrlTable } from "../../table/useTableState";
 import { Button } from "../../ui/Button";
 import { Name } from "../../ui/Name";
 import { ErrorNote, Skeleton } from "../../ui/states";
-import { className, ns } from "./model";
+import { ns } from "./model";
 import { changeText, Strips } from "./Pictures";
 
 const ROWS: Pick<TableSpec<CompareOp>, "id" | "defaults"> = {

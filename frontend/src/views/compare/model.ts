@@ -1,7 +1,7 @@
 /** What the pictures of a comparison are made of; pure functions only. */
 
 import type { CompareModule, ComparisonSummary } from "../../api/types";
-import { t } from "../../i18n";
+import { className } from "../../lib/timeClasses";
 
 /** An exact time of the API: a number, or a decimal as text. */
 export function ns(value: unknown): number {
@@ -34,18 +34,6 @@ export function stepChange(found: ComparisonSummary): StepChange {
     isPerSample: samples !== null,
     verdict: verdict === "cannot tell" && isApart && !covers_runs ? "not confirmed" : verdict,
   };
-}
-
-const CLASS_NAMES: Readonly<Record<string, string>> = {
-  "waiting for the host": t("waiting for the CPU"),
-  "launched, not started": t("queued"),
-  set: t("memset"),
-  tail: t("after the last kernel"),
-};
-
-/** A class of time as the page calls it. */
-export function className(name: string): string {
-  return CLASS_NAMES[name] ?? name;
 }
 
 export interface Bar {

@@ -4,6 +4,7 @@ import { apiUrl } from "../../api/client";
 import type { History, HistoryTrend } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
+import { className } from "../../lib/timeClasses";
 import { durationText } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
@@ -99,7 +100,8 @@ function Trends({ history }: { history: History }) {
   );
 }
 
-function nameIn({ name, direction }: HistoryTrend): string {
+function nameIn({ kind, name, direction }: HistoryTrend): string {
+  if (kind === "class") return className(name);
   return direction === "" ? name : `${name} (${direction})`;
 }
 

@@ -95,14 +95,16 @@ def _launches(facts: Facts) -> int:
 def _problem(device: int, launches: int, profiled_pct: float, unprofiled_pct: float | None) -> Text:
     if unprofiled_pct is None:
         return say(
-            "GPU {device} waits for launches {share:.0f}% of the step ({count:,} launches a step)",
+            "GPU {device} idles {share:.0f}% of the step in short gaps before late launches, "
+            "whatever the CPU does in them ({count:,} launches a step)",
             device=device,
             share=profiled_pct,
             count=launches,
         )
     return say(
-        "Without profiling, GPU {device} waits about {share:.0f}% of the step for launches (as "
-        "profiled {profiled:.0f}%; {count:,} launches a step)",
+        "Without profiling, GPU {device} idles about {share:.0f}% of the step in short gaps before "
+        "late launches, whatever the CPU does in them (as profiled {profiled:.0f}%; {count:,} "
+        "launches a step)",
         device=device,
         share=unprofiled_pct,
         profiled=profiled_pct,

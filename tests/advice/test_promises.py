@@ -158,7 +158,7 @@ def test_waiting_for_most_of_a_step_leads_what_saves_little_of_it(
     assert (first["name"], first["saving_ns"]) == ("launch_bound", None)
     assert any(0 < (finding["saving_pct"] or 0) < 5 for finding in others)
     assert shown["verdict"]["finding"] == "launch_bound"
-    assert "waits for launches 85% of the step" in shown["verdict"]["text"]
+    assert "idles 85% of the step in short gaps before late launches" in shown["verdict"]["text"]
     said = [finding["text"] for finding in shown["findings"]]
     assert not any("the GPU works" in text for text in said)
 

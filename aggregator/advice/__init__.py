@@ -130,7 +130,7 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     rated = [_rated(facts, answer) for answer in answers if isinstance(answer, Finding)]
     found = {finding.advice: finding for finding in rated if _matters(facts, finding)}
     kept = [
-        _without_promise(finding) if is_unproven(facts, finding) else finding
+        _with_command(facts, _without_promise(finding) if is_unproven(facts, finding) else finding)
         for finding in found.values()
         if not _is_covered(finding, found)
     ]
@@ -270,6 +270,25 @@ def _without_promise(finding: Finding) -> Finding:
     )
 
 
+def _with_command(facts: Facts, finding: Finding) -> Finding:
+    """The finding with the command that predicts what it saves, where the profile has a replay."""
+    option = ""
+    if facts.replayed is not None and finding.remedy is not None:
+        option = finding.remedy.what_if
+    if facts.rank_gains is not None and finding.faster_rank in facts.rank_gains.without_ns:
+        option = f"rank_as_median {finding.faster_rank}"
+    if not option:
+        return finding
+    return replace(
+        finding,
+        recommendation=say(
+            "{advice}. dlprof whatif DB --{option} predicts what it saves",
+            advice=finding.recommendation,
+            option=option.replace("_", "-"),
+        ),
+    )
+
+
 _MEASURE_UNPROFILED = say(
     "Time the step without the profiler: dlprof python train.py does, or give what the program "
     "prints with --bare_step_ms"
@@ -293,7 +312,7 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
         )
     scale, replayed, remedy = facts.scale, facts.replay, finding.remedy
     if scale is not None and replayed is not None and remedy is not None:
-        only = None if remedy.is_of_all_steps else facts.replayed_window
+        only = None if remedy.what_if else facts.replayed_window
         with suppress(UsageError):  # The replay knows no such work.
             predicted = replayed.predict(remedy.changes, only)
             finding = _replayed(
@@ -412,7 +431,7 @@ def _num_replayed(facts: Facts, finding: Finding) -> int:
     remedy = finding.remedy
     if facts.replay is None or remedy is None:
         return 0
-    if remedy.is_of_all_steps:
+    if remedy.what_if:
         return len(facts.replay.steps.number)
     return int(facts.replayed_window.sum())
 

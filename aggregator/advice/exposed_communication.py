@@ -52,7 +52,7 @@ def advise(facts: Facts) -> Answer:
         remedy=Remedy(
             say("with the communication beside the computation"),
             (overlap_communication,),
-            is_of_all_steps=True,
+            what_if="overlap_communication",
         ),
         gain_pct=share,
         problem=_problem(facts, share, is_known=is_known),

@@ -152,8 +152,9 @@ class Remedy:
 
     what: Text  # What is different, as part of a sentence: "with ...".
     changes: tuple[Change, ...]
-    # Whether it changes all steps that are replayed, as a what-if does, or those of the window.
-    is_of_all_steps: bool = False
+    # What-if that changes all replayed steps so; empty: there is none, and it changes those of the
+    # window.
+    what_if: str = ""
 
 
 ALL_RANKS = -1

@@ -70,5 +70,5 @@ def _remedy() -> Remedy:
     return Remedy(
         say("with FP32 products in 1/6 and TF32 products in 1/1.8 of their time"),
         (changes.half_precision,),
-        is_of_all_steps=True,
+        what_if="half_precision",
     )

@@ -58,7 +58,7 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
-        remedy=Remedy(say("with every batch ready in time"), (data_ready,), is_of_all_steps=True),
+        remedy=Remedy(say("with every batch ready in time"), (data_ready,), what_if="data_ready"),
         gain_pct=share,
         problem=say(
             "The GPU waits {share:.0f}% of {span} for the next batch of the data loader",

@@ -52,7 +52,7 @@ def advise(facts: Facts) -> Answer:
         remedy=Remedy(
             say("with one launch for the work of a step"),
             (launch_once(MAX_GAP_NS),),
-            is_of_all_steps=True,
+            what_if="graph_launch",
         ),
         gain_pct=facts.gpu_share_pct(gpu, max(total - GRAPH_GAP_NS * gaps, 0)),
         problem=_problem(gpu.device, launches, profiled, unprofiled),

@@ -106,7 +106,7 @@ def advise(facts: Facts) -> Answer:
         remedy=Remedy(
             say("without these conversions, with faster batch normalization"),
             (channels_last,),
-            is_of_all_steps=True,
+            what_if="channels_last",
         ),
         gain_pct=gain,
         problem=problem,

@@ -62,7 +62,7 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         remedy=Remedy(
-            say("in which no call waits for the GPU"), (no_synchronization(),), is_of_all_steps=True
+            say("in which no call waits for the GPU"), (no_synchronization(),), what_if="no_sync"
         ),
         gain_pct=gain,
         problem=_problem(len(length) / len(facts.gpus), facts.steps.count),

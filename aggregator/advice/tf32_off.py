@@ -41,7 +41,7 @@ def advise(facts: Facts) -> Answer:
         remedy=Remedy(
             say("with these kernels in 1/5 of their time"),
             (tensor_cores,),
-            is_of_all_steps=True,
+            what_if="tensor_cores",
         ),
         gain_pct=gain,
         problem=say(

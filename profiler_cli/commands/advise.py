@@ -318,5 +318,10 @@ def _shortened(name: str) -> str:
 
 def _wrapped(text: str, lead: str) -> str:
     return textwrap.fill(
-        text, 100, initial_indent=lead, subsequent_indent="   ", break_long_words=False
+        text,
+        100,
+        initial_indent=lead,
+        subsequent_indent="   ",
+        break_long_words=False,
+        break_on_hyphens=False,  # An option must be fit to be copied.
     )

@@ -273,6 +273,7 @@ def _wrapped(text: str, first: str = "", later: str = "") -> list[str]:
         initial_indent=first,
         subsequent_indent=later,
         break_long_words=False,
+        break_on_hyphens=False,
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 import aggregator.advice
 from aggregator.advice import ADVISERS, unaligned_shapes
 from aggregator.advice.finding import HIGH_GAIN_PCT, MEDIUM_GAIN_PCT, MOST_CERTAIN, View
+from profiler_cli.dlprof import main
 from tests.builders import query, table
 from tests.conftest import ProfileFactory
 
@@ -135,6 +136,33 @@ def test_each_advice_is_given_on_one_capture_and_not_on_another(
     there, absent = PAIRS[name]
     assert name in advice(capture(there), "found")
     assert name not in advice(capture(absent), "found")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("input_bound", "--data-ready"),
+        ("launch_bound", "--graph-launch"),
+        ("synchronizing_calls", "--no-sync"),
+        ("exposed_communication", "--overlap-communication"),
+        ("half_precision", "--half-precision"),
+        ("tf32_off", "--tensor-cores"),
+        ("layout_conversions", "--channels-last"),
+        ("pageable_copies", None),
+    ],
+)
+def test_advice_names_the_what_if_that_predicts_its_gain(
+    capture: Connect, capsys: pytest.CaptureFixture[str], name: str, option: str | None
+) -> None:
+    connection = capture(PAIRS[name][0])
+    query = "SELECT recommendation FROM view_advice WHERE aggr_id = 1 AND advice_name = ?"
+    (text,) = connection.execute(query, (name,)).fetchone()
+    named = re.search(r"dlprof whatif DB (\S+) predicts", text)
+    assert (named[1] if named else None) == option
+    if option is not None:
+        path = connection.execute("PRAGMA database_list").fetchone()[2]
+        assert main(["whatif", path, option, "--format=json"]) == 0
+        assert json.loads(capsys.readouterr().out)["confidence"] == "high"
 
 
 @pytest.mark.parametrize("name", WON)

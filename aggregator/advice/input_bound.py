@@ -61,9 +61,10 @@ def advise(facts: Facts) -> Answer:
         remedy=Remedy(say("with every batch ready in time"), (data_ready,), what_if="data_ready"),
         gain_pct=share,
         problem=say(
-            "The GPU waits {share:.0f}% of {span} for the next batch of the data loader",
+            "The GPU waits {share:.0f}% of {count} whole steps for the next batch of the data "
+            "loader",
             share=share,
-            span=facts.span,
+            count=facts.steps.count,
         ),
         recommendation=_advice(facts, total / facts.steps.count / len(facts.gpus)),
         is_guess=_is_short(facts, total / facts.steps.count / len(facts.gpus)),

@@ -303,7 +303,7 @@ def _of_path(symptoms: Symptoms, shares: StepShares, path: PathShares, step: str
     if first == "host":
         return _of_host(symptoms.gains_pct, shares, path, step)
     if first == "loading":
-        return _of_loader(path.loading, step)
+        return _of_loader(shares.loading or path.loading, step)
     if first == "computing":
         return _of_kernels(symptoms.roofline, shares.busy, step)
     return _of_transfers(first, getattr(shares, first), step)
@@ -430,7 +430,7 @@ def _of_idle_time(gains_pct: Mapping[str, float], shares: StepShares, step: str)
     loading = max(shares.loading, gains_pct.get(input_bound.NAME, 0.0))
     launching = gains_pct.get(launch_bound.NAME, 0.0)
     if loading > launching and loading >= EXPLAINED_RATIO * idle:
-        return _of_loader(loading, step)
+        return _of_loader(shares.loading or loading, step)
     if launching >= EXPLAINED_RATIO * idle:
         return Verdict(Limit.LAUNCH, _launch_bound(idle, step), idle, launch_bound.NAME)
     known = {name: gains_pct[name] for name in _OF_IDLE_TIME if name in gains_pct}

@@ -79,7 +79,7 @@ def test_exposed_communication_is_split_into_waiting_and_transfer(tmp_path: Path
 
 
 def test_a_rank_is_busy_while_kernels_or_copies_run(tmp_path: Path) -> None:
-    # GIVEN a kernel from 100 to 300 and a copy from 250 to 450 on rank 0, and half as much on rank 1
+    # GIVEN a kernel from 100 to 300 and a copy from 250 to 450 on rank 0; rank 1 runs half as much
     trace = Trace()
     for rank, size in enumerate([200, 100]):
         trace.gpu(rank)

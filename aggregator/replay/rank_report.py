@@ -223,7 +223,7 @@ def rank_prediction(
     gain = found.gain_ns(known[0])
     compared, number = np.array(report.iterations), profile.steps.number
     place = np.minimum(np.searchsorted(compared, number), len(compared) - 1)
-    own = np.where(compared[place] == number, gain[place], np.median(gain))
+    own = np.where(compared[place] == number, gain[place], found.usual_gain_ns(known[0]))
     steps = profile.measured_ns - own
     low, high = np.percentile(steps, INTERVAL_PCT)
     return Prediction(

@@ -72,6 +72,10 @@ class SlowRanks:
         result[self.slow_steps] = gain[self.slow_steps]
         return result
 
+    def usual_gain_ns(self, rank: int) -> float:
+        """Return what a step that was not replayed gains without a rank. Unit: ns."""
+        return self._of_steps(self.gain_ns(rank))
+
     @property
     def contribution(self) -> Float64:
         """Share of the step that each rank costs; NaN: not replayed."""

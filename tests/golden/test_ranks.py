@@ -17,7 +17,8 @@ from aggregator.dldb.event_reader import stored_events
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate
 from aggregator.ranks.rank_import import import_ranks
-from aggregator.replay.rank_report import read_slow_ranks
+from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
+from aggregator.replay.reader import read_replayed
 from aggregator.system.progress import NullProgress
 from tests.builders import query
 from tests.rank_files import (
@@ -192,7 +193,7 @@ def test_advice_and_the_ranks_have_the_same_waiting_and_saving(
         store = stored_events(connection)
         whole = read_facts(store, 1)
         facts, alone = read_facts(store, 2, whole), read_facts(store, 2)
-        slowdown = read_slow_ranks(store, 2).found.slowdown
+        report, profile = read_slow_ranks(store, 2), read_replayed(store, 2)
     # As unions of intervals over the export say: waiting without the computing of the GPU, and all
     # its kernels, copies and sets.
     assert query(path, waits) == [(0, 69_745_238), (1, 56_299_718)]
@@ -200,8 +201,13 @@ def test_advice_and_the_ranks_have_the_same_waiting_and_saving(
     assert query(path, busy) == [(201_065_352,), (186_806_447,)]
     assert [(wait.rank, wait.exposed_ns) for wait in facts.rank_waits] == query(path, waits)
     assert facts.rank_gains == alone.rank_gains != whole.rank_gains
+    slowdown = report.found.slowdown
     advice = "SELECT gain_pct FROM view_advice WHERE advice_name = 'late_ranks' AND aggr_id = 2"
     assert query(path, advice) == [(pytest.approx(100.0 * (1.0 - 1.0 / slowdown), abs=0.005),)]
+    # Nor does a what-if save another time in the step that the comparison lacks.
+    without = rank_prediction(report, "0", profile, alone=True)
+    gain_ns = report.found.gain_ns(0).mean()
+    assert profile.measured_ns.mean() - without.mean_step_ns == pytest.approx(gain_ns, abs=1)
 
 
 def test_advice_says_how_long_ranks_wait_for_each_other(joined: Path) -> None:

@@ -337,19 +337,20 @@ function Control({ change, value, onChange }: ValueProps) {
   if (isSwitch(change) || takes === "factors" || takes === "rank") return null;
   const read = (event: { readonly currentTarget: HTMLInputElement }) =>
     onChange(event.currentTarget.value.trim());
+  const name = <span class="field-label">{unit ? `${label} (${unit})` : label}</span>;
   if (takes === "number") {
     return (
-      <label title={meaning}>
-        {label}
-        <input type="number" min={0} step="any" value={value} onChange={read} />
-        {unit}
+      <label class="field" title={meaning}>
+        {name}
+        <input class="input" type="number" min={0} step="any" value={value} onChange={read} />
       </label>
     );
   }
+  const form = t("op type; op; kernel");
   return (
-    <label title={meaning}>
-      {label}
-      <input type="text" placeholder={t("op type; op; kernel")} value={value} onChange={read} />
+    <label class="field" title={meaning}>
+      {name}
+      <input class="input" type="text" placeholder={form} value={value} onChange={read} />
     </label>
   );
 }

@@ -460,7 +460,10 @@ export class Scene {
       context.fillStyle = palette.border;
       context.fillRect(x, AXIS - 7, 1, 7);
       context.fillStyle = palette.mutedText;
-      context.fillText(this.marks.text(time), x + 3, AXIS - 9);
+      const text = this.marks.text(time);
+      const hasRoom = x + 3 + context.measureText(text).width <= this.width;
+      context.textAlign = hasRoom ? "left" : "right";
+      context.fillText(text, hasRoom ? x + 3 : x - 3, AXIS - 9);
     }
   }
 }

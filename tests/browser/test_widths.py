@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from tests.browser.conftest import Viewer, resize, settled
 from tests.browser.test_linked_views import get
@@ -161,6 +161,38 @@ def test_no_text_is_cut_off_or_covered(
         for wide in ("document.documentElement", "document.querySelector('main')"):
             assert page.evaluate(f"{wide}.scrollWidth - {wide}.clientWidth") <= 0, (wide, width)
     assert {width: texts for width, texts in found.items() if texts} == {}
+
+
+#: Labels of a rank's bar that are seen, and those of them that are cut off.
+FIND_LABELS = """
+() => {
+  const labels = [...document.querySelectorAll('.rank-bar .stacked-bar > span')].map((part) => {
+    const range = document.createRange();
+    range.selectNodeContents(part);
+    return [part.getBoundingClientRect(), range.getBoundingClientRect(), part.textContent];
+  }).filter(([part, text]) => text.top < part.bottom);
+  const isCut = ([part, text]) => text.left < part.left - 1 || text.right > part.right + 1;
+  return [labels.length, labels.filter(isCut).map(([, , text]) => text)];
+}
+"""
+
+
+def test_bars_and_tools_on_a_phone_have_no_cut_labels_and_no_blank_lines(
+    page: Page, viewer_of_two_gpus: Viewer
+) -> None:
+    open_view(page, viewer_of_two_gpus, "ranks", 390)
+    shown, cut = page.evaluate(FIND_LABELS)
+    assert (shown > 0, cut) == (True, [])
+    open_view(page, viewer_of_two_gpus, "iterations", 390)
+    controls = page.locator(".chart-tools :is(.segmented, .button, .icon-button)")
+    heights = [box["height"] for box in map(_box, controls.all())]
+    assert _box(page.locator(".chart-tools"))["height"] < 3 * max(heights)
+
+
+def _box(part: Locator) -> FloatRect:
+    box = part.bounding_box()
+    assert box is not None
+    return box
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -70,9 +70,6 @@ export function RankBars() {
   );
 }
 
-/** Smaller shares have no room for their number. */
-const LABEL_FROM_PCT = 8;
-
 function Bar(props: { rank: RanksRow; wall: number | null; scale: Scale }) {
   const { rank, wall, scale } = props;
   const known = partsOf(rank, wall ?? 0);
@@ -83,7 +80,7 @@ function Bar(props: { rank: RanksRow; wall: number | null; scale: Scale }) {
   return (
     <div class="rank-bar">
       <span class="rank-bar-name">{t("Rank {rank}", { rank: rank.rank })}</span>
-      <div class="chain-bar" role="img" aria-label={words}>
+      <div class="stacked-bar" role="img" aria-label={words}>
         {shown.map(([part, label]) => (
           <span
             key={part}
@@ -91,7 +88,7 @@ function Bar(props: { rank: RanksRow; wall: number | null; scale: Scale }) {
             style={{ flexGrow: known[part] }}
             title={`${label}: ${sumText(known[part], scale)}, ${formatPct(share(part))} %`}
           >
-            {share(part) >= LABEL_FROM_PCT && `${formatPct(share(part))} %`}
+            {formatPct(share(part))} %
           </span>
         ))}
       </div>

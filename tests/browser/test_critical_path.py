@@ -118,3 +118,17 @@ def test_slow_ranks_come_with_their_lateness(
     expect(heat.locator("rect").first).to_be_visible()
     expect(page.locator("html")).to_have_attribute("data-theme", theme)
     assert find_violations(page) == []
+
+
+def test_the_switch_of_the_step_is_as_wide_as_its_choices(page: Page, viewer: Viewer) -> None:
+    def corrected(route: Route) -> None:
+        reply = route.fetch()
+        route.fulfill(response=reply, json=reply.json() | {"is_corrected": True})
+
+    page.route(re.compile(r"/critical-path/"), corrected)
+    page.goto(viewer.address(view="critical-path"))
+    switch = page.get_by_role("group", name="Which step")
+    expect(switch).to_be_visible()
+    parts = [part.bounding_box() for part in (switch, *switch.get_by_role("button").all())]
+    whole, *choices = [part["width"] for part in parts if part is not None]
+    assert whole < sum(choices) + 20

@@ -104,7 +104,7 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         remedy=Remedy(
-            say("without these conversions, with faster batch normalization"),
+            say("without these conversions and their launches, with faster batch normalization"),
             (channels_last,),
             what_if="channels_last",
         ),

@@ -14,7 +14,7 @@ import numpy as np
 from aggregator.errors import UsageError
 from aggregator.events.model import WorkKind
 from aggregator.kernels.traits import kernel_traits
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import NO_ROW, Bool, Int64
 from aggregator.profile.intervals import Flattened
 from aggregator.replay.build import MAX_QUEUED_GAP_NS
 from aggregator.replay.communication import communication, overlapped
@@ -225,10 +225,17 @@ backward), and how much faster it becomes where the ideal time is not known."""
 
 
 def channels_last(scenario: Scenario) -> Scenario:
-    """Leave out conversions of layouts for convolutions, and speed batch normalization up."""
+    """Leave out conversions of layouts for convolutions, and speed batch normalization up.
+
+    The launches of the conversions go with them, and what prepares these; what leads to the first
+    call of an op stays, because the op does.
+    """
     graph, durations = scenario.graph, scenario.durations
     chosen = np.append(graph.data.converts, False)[graph.data.work.name[graph.work_row]]
     step = without_calls(graph, durations.cpu_step_ns, launching_calls(graph, chosen))
+    op = graph.data.calls.op[graph.call_row]
+    begins = np.flatnonzero(np.diff(op, prepend=NO_ROW))
+    step[2 * begins] = durations.cpu_step_ns[2 * begins]
     done = _removed(scenario, chosen, step)
     norms = np.array([bool(NCHW_NORM.search(name)) for name in graph.data.names.long] + [False])
     share = np.append(graph.data.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]

@@ -20,9 +20,10 @@ from aggregator.replay.communication import bucket_size, link_speed, no_communic
 from aggregator.replay.edges import presumed_waits
 from aggregator.replay.inputs import BlockingStreams, LinkedWaits, LinkedWork, Loading, ReplayInput
 from aggregator.replay.reader import read_replayed
-from aggregator.replay.scenario import Change
+from aggregator.replay.scenario import Change, Scenario
 from tests.advice.conftest import captured
 from tests.builders import Trace, analyze_file
+from tests.conftest import ProfileFactory
 
 US, MIB = 1_000, 1 << 20
 STEPS, LAYERS, LAYER_US, LATENCY_US, UPDATE_US = 6, 8, 100, 10, 50
@@ -368,3 +369,46 @@ def test_channels_last_makes_batch_normalization_faster(
 def _replayed(name: str, factory: pytest.TempPathFactory) -> ReplayedProfile:
     with closing(sqlite3.connect(captured(factory, name))) as connection:
         return read_replayed(stored_events(connection), 1)
+
+
+def _removed_on_path_ns(found: ReplayedProfile, scenario: Scenario) -> float:
+    """Time of a mean step that changes take from what is on its critical path. Unit: ns."""
+    path, before, after = found.path, found.measured, scenario.durations
+    shorter = [
+        (before.cpu_step_ns - after.cpu_step_ns)[path.steps],
+        (before.duration_ns - after.duration_ns)[path.work],
+        (before.gap_ns - after.gap_ns)[path.gaps],
+        (before.launch_lag_ns - after.launch_lag_ns)[path.launches],
+        (before.lag_ns - after.lag_ns)[path.edges],
+    ]
+    return sum(int(part.sum()) for part in shorter) / len(found.steps.number)
+
+
+@pytest.mark.parametrize("name", ["conv_fp16", "conv_fp32", "mlp_fp32", "amp"])
+@pytest.mark.parametrize("change", ["channels_last", "half_precision"])
+def test_a_change_saves_no_more_than_it_takes_from_the_critical_path(
+    name: str,
+    change: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    imported: ProfileFactory,
+) -> None:
+    if name == "amp":
+        with closing(sqlite3.connect(imported("pytorch_resnet50_amp"))) as connection:
+            found = read_replayed(stored_events(connection), 2)
+    else:
+        found = _replayed(name, tmp_path_factory)
+    changes = make_changes({change: [""]})
+    try:
+        saved = found.measured_ns.mean() - found.predict(changes).mean_step_ns
+    except UsageError:
+        assert change == "half_precision"
+        assert name in ("conv_fp16", "amp")
+        return
+    scenario = found.scenario(changes)
+    graph, calls = found.graph, found.graph.data.calls
+    assert saved <= _removed_on_path_ns(found, scenario) + 1
+    if change == "channels_last":
+        op = calls.op[graph.call_row]
+        begins = 2 * np.flatnonzero(np.diff(op, prepend=-1))
+        kept = scenario.durations.cpu_step_ns[begins]
+        assert (kept == found.measured.cpu_step_ns[begins]).all()  # The ops themselves stay.

@@ -58,7 +58,8 @@ class WindowWork(Work):
 class JudgedOps(Ops):
     """The ops of the profile with what is known of their use of Tensor Cores."""
 
-    fit: tuple[int | None, ...]  # Whether each can use them, by type, shape and GPU.
+    # Whether each can use them, by shape and kernels; None: unknown, or with another element type.
+    fit: tuple[int | None, ...]
     shapes: Mapping[int, str]
     """Input shapes of the first call, by row; a backward op has those of its forward op."""
 

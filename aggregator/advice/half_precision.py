@@ -7,6 +7,7 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Finding, Remedy, Unknown
 from aggregator.advice.matmul import (
     HALF_CAPABILITY,
+    TF32_CAPABILITY,
     all_gpus_have,
     in_half,
     in_tf32,
@@ -15,7 +16,7 @@ from aggregator.advice.matmul import (
 )
 from aggregator.replay import changes
 from aggregator.replay.changes import HALF_FACTOR, HALF_OVER_TF32
-from aggregator.texts import say
+from aggregator.texts import Text, say
 
 NAME = "half_precision"
 
@@ -46,15 +47,7 @@ def advise(facts: Facts) -> Answer:
             share=facts.share_pct(int(time[rows].sum())),
             span=facts.span,
         ),
-        recommendation=say(
-            "Run forward pass and loss under torch.autocast('cuda', dtype=torch.bfloat16), or in "
-            "float16 with a torch.amp.GradScaler. Check that the model still converges"
-        )
-        if facts.is_training
-        else say(
-            "Run the model in 16 bits: model.to(torch.bfloat16), or torch.autocast. Check its "
-            "results"
-        ),
+        recommendation=_recommendation(facts),
         reasoning=say(
             "FP32 products in 1/6 and TF32 products in 1/1.8 of their time, for the share of "
             "the time that is limited by the GPU; the ratios of the peaks are 15 and 2. "
@@ -63,6 +56,23 @@ def advise(facts: Facts) -> Answer:
         frameworks="PyTorch, TensorFlow",
         needs=say("A run in 16 bits, to check the accuracy"),
         **kernel_evidence(facts, rows),
+    )
+
+
+def _recommendation(facts: Facts) -> Text:
+    if not all_gpus_have(facts, TF32_CAPABILITY):  # Nor have they BF16.
+        return say(
+            "Run forward pass and loss under torch.autocast('cuda', dtype=torch.float16) with a "
+            "torch.amp.GradScaler, or a model that is not trained in model.half(). The Tensor "
+            "Cores of this GPU do not take bfloat16. Check the results"
+        )
+    if facts.is_training:
+        return say(
+            "Run forward pass and loss under torch.autocast('cuda', dtype=torch.bfloat16), or in "
+            "float16 with a torch.amp.GradScaler. Check that the model still converges"
+        )
+    return say(
+        "Run the model in 16 bits: model.to(torch.bfloat16), or torch.autocast. Check its results"
     )
 
 

@@ -19,6 +19,7 @@ from aggregator.events.model import UNKNOWN, WorkKind
 from aggregator.events.steps import Between
 from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, Steps, read_steps, read_unprofiled_step
+from aggregator.frameworks.eligibility import NEEDS_CAPABILITY
 from aggregator.profile.arrays import NO_ROW, Bool, distinct
 from aggregator.profile.intervals import Flattened, flatten, uncovered_between, union_of
 from aggregator.replay.analysis import ReplayedProfile
@@ -277,7 +278,10 @@ def _read_ops(store: EventStore, aggr: int, steps: Steps) -> JudgedOps:
             shown[row] = min(shown.get(row, str(texts[text])), str(texts[text]))
     forward = enumerate(ops.forward.tolist())
     shown |= {row: shown[twin] for row, twin in forward if row not in shown and twin in shown}
-    fit = tuple(row[1] for row in store.values("ops", "id", "tc_fit"))
+    fit = tuple(
+        None if NEEDS_CAPABILITY in reason else able
+        for _, able, reason in store.values("ops", "id", "tc_fit", "tc_fit_reason")
+    )
     return JudgedOps(**vars(ops), fit=fit, shapes=shown)
 
 

@@ -27,6 +27,8 @@ _FIRST_CAPABILITY = {
     "float8_e5m2": (8, 9),
 }
 _TF32_TYPES = frozenset({"float32"})
+NEEDS_CAPABILITY = "needs compute capability"
+"""Part of the reason why an op cannot use Tensor Cores that another element type would lift."""
 
 
 class Eligibility(NamedTuple):
@@ -99,7 +101,7 @@ def _judge_type(data_type: str, capability: tuple[int, int] | None) -> Eligibili
     if capability is None:
         return Eligibility(eligible=None, reason="the GPU's compute capability was not recorded")
     if capability < first:
-        text = f"{data_type} needs compute capability {first[0]}.{first[1]}"
+        text = f"{data_type} {NEEDS_CAPABILITY} {first[0]}.{first[1]}"
         return Eligibility(eligible=False, reason=text)
     how = ", as TF32 where that is allowed" if data_type in _TF32_TYPES else ""
     return Eligibility(eligible=True, reason=f"Tensor Cores take {data_type}{how}")

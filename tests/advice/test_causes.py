@@ -111,6 +111,19 @@ def _convolutions(between: str) -> Step:
     return step
 
 
+@pytest.mark.parametrize("name", ["w0a.json.gz", "w4b.json.gz"])
+def test_half_precision_is_advised_on_tensor_cores_without_tf32(
+    imported: ProfileFactory, name: str
+) -> None:
+    with closing(sqlite3.connect(imported(name))) as connection:
+        query = "SELECT recommendation, most_pct, gain_pct FROM view_advice WHERE advice_name = ?"
+        found = connection.execute(f"{query} ORDER BY aggr_id", ("half_precision",)).fetchall()
+    fix, most_pct, gain_pct = found[-1]
+    assert max(most_pct or 0, gain_pct) > 25
+    assert "torch.float16" in fix  # A V100 has no bfloat16.
+    assert "dtype=torch.bfloat16" not in fix
+
+
 @pytest.mark.parametrize("op", ["group_norm", "instance_norm", "reshape"])
 def test_channels_last_is_not_advised_where_other_ops_end_the_layout(
     tmp_path: Path, op: str

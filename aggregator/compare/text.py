@@ -54,7 +54,11 @@ def interval_text(comparison: Comparison) -> str:
         return ""
     low, high = (bound / 1e6 / (samples[0] if samples else 1) for bound in interval)
     unit = "ms per sample" if samples else "ms"
-    return f"95 % interval of the difference: {low:+.3f} to {high:+.3f} {unit}."
+    text = f"95 % interval of the difference: {low:+.3f} to {high:+.3f} {unit}"
+    judgement = comparison.judgement
+    if judgement.covers_runs or judgement.verdict is Verdict.CANNOT_TELL:  # The headline says so.
+        return f"{text}."
+    return f"{text}; with one capture per side, changes from run to run are not in it."
 
 
 def _side(title: str, side: Side) -> str:

@@ -124,6 +124,17 @@ def test_one_capture_a_side_of_the_same_program_is_no_regression(
     assert capsys.readouterr().out.startswith(begin)
 
 
+def test_work_of_the_gpu_decides_where_each_side_has_one_capture(
+    imported: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(imported(f"pytorch_resnet50_{name}")) for name in ("fp32", "amp")]
+    assert main(["compare", *files]) == 0
+    first, interval = capsys.readouterr().out.splitlines()[:2]
+    assert "41.9 % faster. " in first
+    assert "not confirmed" not in first
+    assert interval.endswith("with one capture per side, changes from run to run are not in it.")
+
+
 @pytest.mark.parametrize(
     ("base", "new", "causes", "settings"),
     [

@@ -18,13 +18,14 @@ from aggregator.advice.verdict import (
     Symptoms,
     limiting_factor,
 )
+from aggregator.profile.limits import BoundKind
 from aggregator.system.replies import doc
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.efficiency import EFFICIENCY
 from aggregator.tables.declared.iterations import GPUS
 from aggregator.tables.declared.summaries import KERNEL_SUMMARY, PERFORMANCE_SUMMARY, RESOURCE_USAGE
-from aggregator.tables.limits import found_limits
+from aggregator.tables.limits import found_limits, read_limits
 from aggregator.texts import say
 
 _WITHOUT = "Without profiling"
@@ -68,11 +69,19 @@ def read_verdict(data: AggregationData) -> Verdict:
         sentence = say("Without profiling: {sentence}", sentence=sentence)
     touching = found_limits(data.database, "gpu_busy", "gpu_idle", "step")
     if touching:
+        step = read_limits(data).bounds.get("step")
+        is_unknown = step is not None and step.bound is BoundKind.UNKNOWN
         sentence = say(
             "{sentence} (as recorded; limit of the capture: {limit})",
             sentence=sentence,
             limit=touching[0].title,
         )
+        if is_unknown:  # What else is advised rests on a step that nobody knows.
+            sentence = say(
+                "The step is unknown. {advice}. {sentence}",
+                advice=touching[0].recommendation,
+                sentence=sentence,
+            )
     return Verdict(
         limit=found.limit,
         sentence=sentence,

@@ -10,6 +10,8 @@ import pytest
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.verdict import read_verdict
+from profiler_cli.dlprof import main
+from tests.conftest import ProfileFactory
 
 TIME_LIMIT_S = 60
 
@@ -44,3 +46,14 @@ def test_the_verdict_is_the_first_finding(
         verdict = read_verdict(data)
 
     assert (verdict.limit, verdict.advice) == (limit, advice)
+
+
+def test_a_capture_whose_step_is_unknown_is_to_be_made_again_first(
+    imported: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(imported("jax_cnn_bf16"))
+    for command in (["show", path], ["advise", path, "--fail_on=never"]):
+        main(command)
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "The step is unknown. Record a shorter part of the run again" in printed
+        assert printed.index("Record a shorter part") < printed.index("1. ")

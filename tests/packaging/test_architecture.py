@@ -62,7 +62,6 @@ def test_every_package_says_what_it_holds_and_where_to_start() -> None:
 ENTRY_POINTS = {"profiler_cli.commands", "viewer.api", "viewer.api.replies"}
 """Packages of modules that are run by one other: a command, a URL, a view."""
 STANDING_ALONE = {
-    "aggregator.frameworks.eligibility": "judges what the frameworks' is_tc_eligible judges",
     "profiler_cli.options.urls": "reads the command's words before they are parsed",
     "viewer.profiles.admission": "decides what becomes a profile",
     "viewer.security.metrics": "a middleware, which the settings name as text",

@@ -123,16 +123,17 @@ class RankReport:
 
     @property
     def step(self) -> TypicalStep:
-        """The step: the mean if the named rank is late in some; without it, of the collectives."""
+        """The step as profiled, the mean if the named rank is late in some of the steps.
+
+        Of summaries it is that from collective to collective, by which a rank's cost is found.
+        """
         found, number = self.found, len(self.iterations)
-        is_mean = bool(len(found.slow_steps))
         if self.typical is None:
-            statistic = Statistic.MEAN if is_mean else Statistic.MEDIAN
+            statistic = Statistic.MEDIAN if found.is_constant else Statistic.MEAN
             return TypicalStep(statistic, found.step_ns, float(found.replayed_ns.mean()), number)
-        mean_ns = self.typical.mean_ns
-        return (
-            replace(self.typical, statistic=Statistic.MEAN, ns=mean_ns) if is_mean else self.typical
-        )
+        if not len(found.slow_steps):
+            return self.typical
+        return replace(self.typical, statistic=Statistic.MEAN, ns=self.typical.mean_ns)
 
     @property
     def verdict(self) -> Text:

@@ -51,6 +51,11 @@ class SlowRanks:
         return float(np.median(error)), float(error.max())
 
     @property
+    def is_constant(self) -> bool:
+        """Whether a rank is named that is late in most or all steps."""
+        return self.named is not None and not len(self.slow_steps)
+
+    @property
     def step_ns(self) -> float:
         """Measured step: the median if the named rank is always late, else the mean. Unit: ns."""
         return self._of_steps(self.measured_ns)
@@ -89,8 +94,7 @@ class SlowRanks:
         Where ranks take turns, the median of the steps without one of them is that of other steps:
         only means can be subtracted.
         """
-        is_constant = self.named is not None and not len(self.slow_steps)
-        return float(np.median(time_ns) if is_constant else time_ns.mean())
+        return float(np.median(time_ns) if self.is_constant else time_ns.mean())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from aggregator.events.steps import Statistic
 from aggregator.replay.rank_calls import Calls, arrange
+from aggregator.replay.rank_report import RankReport
 from aggregator.replay.rank_steps import call_times, steps_of_calls
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks
 from tests.replay.simulated_job import Float64, Job, simulate, speeds
@@ -107,6 +109,8 @@ def test_the_later_of_two_ranks_in_turns_costs_the_step_more(seed: int) -> None:
     assert found.named is None
     assert found.contribution.argmax() == found.late_ns.mean(axis=1).argmax()
     gain_ns = [found.step_ns - found.predicted_ns(rank) for rank in range(2)]
+    answer = RankReport(found, ranks=(0, 1), iterations=tuple(range(10)), notes=()).step
+    assert (answer.statistic, answer.ns) == (Statistic.MEAN, found.step_ns)
     assert gain_ns == pytest.approx((found.replayed_ns - found.without_ns).mean(axis=1), abs=1)
 
 

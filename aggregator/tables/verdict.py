@@ -76,7 +76,7 @@ def read_verdict(data: AggregationData) -> Verdict:
             sentence=sentence,
             limit=touching[0].title,
         )
-        if is_unknown:  # What else is advised rests on a step that nobody knows.
+        if is_unknown:  # All other advice rests on the step.
             sentence = say(
                 "The step is unknown. {advice}. {sentence}",
                 advice=touching[0].recommendation,

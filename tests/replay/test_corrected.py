@@ -195,7 +195,7 @@ def test_advice_is_that_of_the_step_without_profiling(tmp_path: Path) -> None:
         assert gain_ns == pytest.approx(idle_ns, rel=0.08)
         assert gain_pct == pytest.approx(100 * gain_ns / step_ns, rel=0.01)
         waits = 100 * idle_ns / step_ns
-        assert problem.startswith(f"Without profiling, GPU 0 waits about {waits:.0f}%"), problem
+        assert problem.startswith(f"Without profiling, GPU 0 idles about {waits:.0f}%"), problem
 
 
 @pytest.mark.parametrize(

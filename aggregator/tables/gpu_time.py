@@ -16,7 +16,7 @@ from aggregator.events.model import WorkKind
 from aggregator.metrics.owners import Span
 from aggregator.metrics.ownership import CLASSES, HOST, LAUNCHING
 from aggregator.metrics.ownership_host import IN_LOADER
-from aggregator.profile.intervals import flatten
+from aggregator.profile.intervals import flatten, uncovered_between
 from aggregator.tables.plotly.theme import PART_NAMES, split_communication
 
 BUSY: Final = ("tc", "non_tc", "communication", "graph", "memory")
@@ -137,17 +137,17 @@ def _graph_ns(connection: sqlite3.Connection, span: Span) -> int:
 
     Ownership counts them as other compute, which comes before copies.
     """
-    work, rows = stored_events(connection).work(), span.rows
+    work = stored_events(connection).work()
     if not (work.kind == WorkKind.GRAPH).any():
         return 0
-    edges, total = np.stack([span.edges_ns[rows], span.edges_ns[rows + 1]]), 0
+    total = 0
     for device in np.unique(work.device).tolist():
-        own = work.device == device
-        for kinds, sign in (((WorkKind.KERNEL, WorkKind.GRAPH), 1), ((WorkKind.KERNEL,), -1)):
-            chosen = own & np.isin(work.kind, kinds)
-            ran = flatten(work.start_ns[chosen], work.end_ns[chosen])
-            start, end = ran.covered_before(edges.ravel()).reshape(edges.shape)
-            total += sign * int((end - start).sum())
+        of_kind = [
+            (work.device == device) & (work.kind == kind)
+            for kind in (WorkKind.GRAPH, WorkKind.KERNEL)
+        ]
+        graphs, kernels = (flatten(work.start_ns[rows], work.end_ns[rows]) for rows in of_kind)
+        total += int(uncovered_between(graphs, kernels, span.edges_ns)[span.rows].sum())
     return total
 
 

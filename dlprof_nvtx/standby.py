@@ -25,7 +25,8 @@ CHECK_NS = 100_000_000
 AHEAD_NS = 500_000_000
 """Ranks begin so long after the first of them has seen a request: by then all have."""
 RECENT_STEPS = 20
-"""The shortest of so many sets how many steps that is: a single slow step would make it too few."""
+"""That time is counted in steps of the length of the shortest of the last 20: one slow step would
+make it too short."""
 KEPT_STEPS, LEAST_KEPT = 200, 3
 """Of the steps without profiling those of the last minute are kept for the next window, at most and
 at least so many: steps that have become slower are not to be compared with a mixture of both."""

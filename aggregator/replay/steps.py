@@ -1,6 +1,7 @@
-"""Steps of the training loop on a GPU: from the first work of one to that of the next.
+"""Find the steps of a training loop in the work of a GPU.
 
-Without any it is the recorded span: from the start of the first to the end of the last work.
+A step lasts from its first kernel, copy or set to the first one of the next step. Where no step is
+found, the recorded span takes its place: from the start of the first to the end of the last work.
 """
 
 from __future__ import annotations
@@ -73,9 +74,11 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     lengths = graph.work_start_ns[begin[wanted + 1]] - graph.work_start_ns[begin[wanted]]
     wanted = wanted[lengths > 0]
     if not len(wanted):
-        issued = _issued_ns(graph, everywhere)
-        inside = (issued >= bounds[0]) & (issued < bounds[-1]) if len(bounds) > 1 else issued == -1
-        span = everywhere[inside] if inside.any() else everywhere
+        span = everywhere
+        if len(bounds):
+            issued = _issued_ns(graph, span)
+            inside = (issued >= bounds[0]) & (issued < bounds[-1])
+            span = span[inside] if inside.any() else span
         first = span[[graph.work_start_ns[span].argmin()]]
         last = span[[graph.work_end_ns[span].argmax()]]
         return Steps(np.array([0]), first, last, processes=processes, span=span)

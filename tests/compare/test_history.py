@@ -59,7 +59,7 @@ def test_a_capture_without_steps_is_left_out_with_the_reason(same_folder, tmp_pa
     shutil.copyfile(once, same_folder / "once.sqlite")
     history = read_history(named(same_folder))
     assert len(history.captures) == 6
-    (left_out,) = [one for one in history.skipped if one.name == "once.sqlite"]
+    (left_out,) = [entry for entry in history.skipped if entry.name == "once.sqlite"]
     assert "No step was found" in left_out.reason
 
 

@@ -209,7 +209,9 @@ def _of_trace(path: Path) -> tuple[float, float]:
     """Time from the first to the last work of a GPU, and the share of it that work covers."""
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     kinds = {"kernel", "gpu_memcpy", "gpu_memset"}
-    work = sorted((one["ts"], one["ts"] + one["dur"]) for one in events if one.get("cat") in kinds)
+    work = sorted(
+        (event["ts"], event["ts"] + event["dur"]) for event in events if event.get("cat") in kinds
+    )
     busy, reached = 0.0, work[0][0]
     for start, end in work:
         busy += max(end - max(start, reached), 0)
